@@ -1,0 +1,113 @@
+//! Which series of two vectors meet: groups of series that agree in the labels of the match, and
+//! the label sets of what comes out of a group. No point is looked at.
+
+use hashbrown::HashMap;
+
+use crate::ast::{Cardinality, MatchLabels, Matching};
+use crate::budget::Held;
+use crate::error::QueryError;
+use crate::labelset::{Builder, LabelChoice, METADATA_LABELS};
+use crate::operators::Series;
+use crate::series_list::LABELS_BYTES;
+use promkairos_model::Labels;
+
+/// Series that agree in the labels of the match.
+#[derive(Debug, Default)]
+pub(crate) struct Group {
+    /// Positions on the left side.
+    pub left: Vec<usize>,
+    /// Positions on the right side.
+    pub right: Vec<usize>,
+}
+
+/// The labels in which series must agree.
+fn agreed(matching: &MatchLabels) -> LabelChoice<'_> {
+    match matching {
+        MatchLabels::On(names) => LabelChoice::only(names.iter().map(String::as_str)),
+        MatchLabels::Ignoring(names) => {
+            LabelChoice::without_and_metadata(names.iter().map(String::as_str))
+        }
+    }
+}
+
+/// Bytes of a group and of its place in a map, and of each series in it.
+const GROUP_BYTES: usize = size_of::<Group>() + 96;
+const MEMBER_BYTES: usize = 2 * size_of::<usize>();
+
+/// All groups, in the order of their first series. They are held, and their labels until this returns.
+pub(crate) fn groups(
+    left: &[Series],
+    right: &[Series],
+    matching: &MatchLabels,
+    held: &mut Held,
+) -> Result<Vec<Group>, QueryError> {
+    held.take(0, (left.len() + right.len()) * MEMBER_BYTES)?;
+    let mut of_labels = held.another();
+    let mut bytes = 0;
+    let mut groups: Vec<Group> = Vec::new();
+    let mut known: HashMap<Labels, usize> = HashMap::new();
+    let (choice, mut buffer) = (agreed(matching), Vec::new());
+    let mut group_of = |labels: &Labels, groups: &mut Vec<Group>| {
+        let labels = choice.of(labels, &mut buffer);
+        Ok::<_, QueryError>(match known.get(&labels) {
+            Some(at) => *at,
+            None => {
+                bytes += labels.as_bytes().len() + LABELS_BYTES;
+                of_labels.cover(bytes)?;
+                held.take(0, GROUP_BYTES)?;
+                known.insert(labels.to_owned(), groups.len());
+                groups.push(Group::default());
+                groups.len() - 1
+            }
+        })
+    };
+    for (position, series) in left.iter().enumerate() {
+        let at = group_of(&series.labels, &mut groups)?;
+        groups[at].left.push(position);
+    }
+    for (position, series) in right.iter().enumerate() {
+        let at = group_of(&series.labels, &mut groups)?;
+        groups[at].right.push(position);
+    }
+    Ok(groups)
+}
+
+/// What stands for a series that is not there: the labels of the match alone.
+pub(crate) fn match_labels(labels: &Labels, matching: &MatchLabels) -> Labels {
+    agreed(matching).of(labels, &mut Vec::new()).to_owned()
+}
+
+/// Whether the metric's name goes at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Name {
+    /// It stays.
+    Kept,
+    /// It goes, with what else describes the metric.
+    Dropped,
+}
+
+/// The labels of the result for a series of the side of which there may be many and one of the
+/// other side.
+pub(crate) fn result_labels(
+    many: &Labels,
+    one: &Labels,
+    matching: &Matching,
+    name: Name,
+) -> Labels {
+    let mut builder = Builder::new(many);
+    if name == Name::Dropped {
+        METADATA_LABELS.iter().for_each(|name| builder.remove(name));
+    }
+    if matching.cardinality == Cardinality::OneToOne {
+        match &matching.labels {
+            MatchLabels::On(names) => builder.retain(|label| names.iter().any(|n| n == label)),
+            MatchLabels::Ignoring(names) => names.iter().for_each(|name| builder.remove(name)),
+        }
+    }
+    for label in &matching.include {
+        builder.set(label, one.get(label));
+    }
+    // Names come from label sets or from the parser, so none is empty but by a query that asks for
+    // it, and such a label no series has.
+    builder.build().unwrap_or_default()
+}

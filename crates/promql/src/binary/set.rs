@@ -1,0 +1,185 @@
+//! Set operators: `and`, `unless`, `or`. Series meet by group; at each step it counts
+//! whether any series of the group has a point on the other side.
+
+use super::matching::groups;
+use crate::ast::MatchLabels;
+use crate::budget::Held;
+use crate::context::Context;
+use crate::error::QueryError;
+use crate::operators::literal::drain;
+use crate::operators::merged::Merged;
+use crate::operators::{BoxOperator, Operator, Series};
+use crate::points::Points;
+use crate::series_list::SeriesList;
+
+/// Which points of the left side stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stays {
+    /// Those of groups that are on the right (`and`).
+    Present,
+    /// The others (`unless`).
+    Absent,
+}
+
+/// `and` and `unless`: the left side, where the right side is, or is not.
+pub(crate) struct And {
+    left: BoxOperator,
+    right: BoxOperator,
+    stays: Stays,
+    /// The group of each series.
+    left_groups: Vec<usize>,
+    right_groups: Vec<usize>,
+    /// For each group that is on the right, at which steps.
+    present: Present,
+    position: usize,
+}
+
+impl And {
+    /// At so many steps.
+    pub(crate) fn boxed(
+        left: BoxOperator,
+        right: BoxOperator,
+        stays: Stays,
+        labels: &MatchLabels,
+        steps: usize,
+        context: &Context,
+    ) -> Result<BoxOperator, QueryError> {
+        if left.series().is_empty() {
+            drain(right)?;
+            return Ok(left);
+        }
+        let (left_groups, right_groups, present) = sides(&left, &right, labels, steps, context)?;
+        let and = Self { left, right, stays, left_groups, right_groups, present, position: 0 };
+        Merged::of(Box::new(and), &context.budget)
+    }
+
+    fn read_right(&mut self) -> Result<(), QueryError> {
+        let mut points = Points::default();
+        for &group in &self.right_groups {
+            self.right.next(&mut points)?;
+            self.present.mark(group, &points)?;
+        }
+        Ok(())
+    }
+}
+
+impl Operator for And {
+    fn series(&self) -> &[Series] {
+        self.left.series()
+    }
+
+    fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
+        if self.position == 0 {
+            self.read_right()?;
+        }
+        self.left.next(points)?;
+        let present = &self.present.of_groups[self.left_groups[self.position]];
+        self.position += 1;
+        for step in 0..points.steps() {
+            let on_right = present.get(step).copied().unwrap_or(false);
+            if on_right != (self.stays == Stays::Present) {
+                points.remove(step);
+            }
+        }
+        Ok(())
+    }
+
+    fn order(&self) -> Option<Vec<usize>> {
+        self.left.order()
+    }
+}
+
+/// `or`: the left side, and of the right side what is not on the left.
+pub(crate) struct Or {
+    left: BoxOperator,
+    right: BoxOperator,
+    series: SeriesList,
+    left_groups: Vec<usize>,
+    right_groups: Vec<usize>,
+    /// For each group that is on the left, at which steps.
+    present: Present,
+    position: usize,
+}
+
+impl Or {
+    /// At so many steps.
+    pub(crate) fn boxed(
+        left: BoxOperator,
+        right: BoxOperator,
+        labels: &MatchLabels,
+        steps: usize,
+        context: &Context,
+    ) -> Result<BoxOperator, QueryError> {
+        let (left_groups, right_groups, present) = sides(&left, &right, labels, steps, context)?;
+        let places = left.series().len() + right.series().len();
+        let mut series = SeriesList::new(places, &context.budget)?;
+        let mut both = left.series().iter().chain(right.series()).cloned();
+        both.try_for_each(|one| series.push_shared(one))?;
+        let or = Self { left, right, series, left_groups, right_groups, present, position: 0 };
+        Merged::of(Box::new(or), &context.budget)
+    }
+}
+
+impl Operator for Or {
+    fn series(&self) -> &[Series] {
+        &self.series
+    }
+
+    fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
+        let position = self.position;
+        self.position += 1;
+        if let Some(&group) = self.left_groups.get(position) {
+            self.left.next(points)?;
+            return self.present.mark(group, points);
+        }
+        self.right.next(points)?;
+        let group = self.right_groups[position - self.left_groups.len()];
+        let on_left = self.present.of_groups[group].iter().enumerate();
+        for (step, _) in on_left.filter(|(_, on_left)| **on_left) {
+            points.remove(step);
+        }
+        Ok(())
+    }
+}
+
+/// The group of each series on the left, on the right, and at which steps groups have a point: at none yet.
+fn sides(
+    left: &BoxOperator,
+    right: &BoxOperator,
+    labels: &MatchLabels,
+    steps: usize,
+    context: &Context,
+) -> Result<(Vec<usize>, Vec<usize>, Present), QueryError> {
+    let mut held = context.budget.nothing();
+    let groups = groups(left.series(), right.series(), labels, &mut held)?;
+    let mut of_left = vec![0; left.series().len()];
+    let mut of_right = vec![0; right.series().len()];
+    for (at, group) in groups.iter().enumerate() {
+        group.left.iter().for_each(|&position| of_left[position] = at);
+        group.right.iter().for_each(|&position| of_right[position] = at);
+    }
+    // What the groups took is now the places' here.
+    let of_groups = vec![Vec::new(); groups.len()];
+    Ok((of_left, of_right, Present { of_groups, steps, held }))
+}
+
+/// At which steps groups have a point.
+struct Present {
+    of_groups: Vec<Vec<bool>>,
+    steps: usize,
+    held: Held,
+}
+
+impl Present {
+    fn mark(&mut self, group: usize, points: &Points) -> Result<(), QueryError> {
+        let present = &mut self.of_groups[group];
+        if present.is_empty() {
+            self.held.take(0, self.steps)?;
+            present.resize(self.steps, false);
+        }
+        for (step, _) in points.iter() {
+            present[step] = true;
+        }
+        Ok(())
+    }
+}

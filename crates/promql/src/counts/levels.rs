@@ -1,0 +1,153 @@
+//! How often a query sees what is looked at in a subquery: each step of a subquery counts as often as the windows
+//! of the steps around it hold it.
+//!
+//! Weights are made when the first point is read. Nothing is read or evaluated here.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+use super::{Counted, Windows};
+use crate::steps::Steps;
+
+/// At which steps of an evaluation points are seen.
+#[derive(Debug, Clone)]
+pub(super) struct Seen {
+    pub(super) level: Arc<Level>,
+    pub(super) at: At,
+}
+
+/// At one step, or at each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum At {
+    OneStep,
+    EachStep,
+}
+
+impl Seen {
+    /// How often the query sees what is counted at a step.
+    pub(super) fn weights(&self) -> Weights {
+        match self.at {
+            At::EachStep => Weights::Same(self.level.total_weight()),
+            At::OneStep => self.level.weights(),
+        }
+    }
+
+    /// Adds by step.
+    pub(super) fn add<'a>(&self, counted: impl Iterator<Item = &'a Counted>) {
+        match self.at {
+            At::EachStep => {
+                let all = counted.map(|counted| counted.queryable).sum();
+                self.level.at_each.fetch_add(all, Relaxed);
+            }
+            At::OneStep => {
+                let mut sums = self.level.sums.lock();
+                sums.resize(self.level.steps.count(), 0);
+                counted.for_each(|counted| sums[counted.step] += counted.queryable);
+            }
+        }
+    }
+}
+
+/// How often the query sees what is counted at the steps of an evaluation.
+#[derive(Debug, Clone)]
+pub(super) enum Weights {
+    /// As often at each step.
+    Same(u64),
+    /// The sums of those of all steps before a step; one more than there are steps.
+    Sums(Arc<[u64]>),
+}
+
+impl Weights {
+    /// Of all these steps together.
+    #[inline]
+    pub(super) fn of(&self, steps: Range<usize>) -> u64 {
+        match self {
+            Self::Same(weight) => weight * steps.len() as u64,
+            Self::Sums(sums) => sums[steps.end] - sums[steps.start],
+        }
+    }
+}
+
+/// The steps of an evaluation: those of the query, or those of a subquery.
+#[derive(Debug)]
+pub(super) struct Level {
+    steps: Steps,
+    /// Of a subquery its windows, and where these are seen.
+    up: Option<(Windows, Seen)>,
+    /// Made when the first point is read: there may be very many steps and nothing at them.
+    weights: OnceLock<Weights>,
+    /// What was seen at each step, if it is counted by step.
+    sums: Mutex<Vec<u64>>,
+    /// What was seen at each of all steps.
+    at_each: AtomicU64,
+}
+
+impl Level {
+    pub(super) fn new(steps: Steps, up: Option<(Windows, Seen)>) -> Self {
+        let (weights, sums, at_each) = Default::default();
+        Self { steps, up, weights, sums, at_each }
+    }
+
+    pub(super) fn weights(&self) -> Weights {
+        self.weights.get_or_init(|| self.make_weights()).clone()
+    }
+
+    fn make_weights(&self) -> Weights {
+        let Some((windows, seen)) = &self.up else { return Weights::Same(1) };
+        let outer = seen.weights();
+        let steps = windows.outer.count();
+        if windows.see_all() {
+            return Weights::Same(outer.of(0..steps));
+        }
+        // First by how much the weight of each step is more than that of the one before.
+        let count = self.steps.count();
+        let mut sums = vec![0u64; count + 1];
+        for step in 0..steps {
+            let (weight, window) = (outer.of(step..step + 1), windows.of(step));
+            sums[window.start] = sums[window.start].wrapping_add(weight);
+            sums[window.end] = sums[window.end].wrapping_sub(weight);
+        }
+        let (mut weight, mut sum) = (0u64, 0u64);
+        for change in &mut sums {
+            weight = weight.wrapping_add(std::mem::replace(change, sum));
+            sum = sum.wrapping_add(weight);
+        }
+        Weights::Sums(sums.into())
+    }
+
+    pub(super) fn total_weight(&self) -> u64 {
+        self.weights().of(0..self.steps.count())
+    }
+
+    /// What was seen at each step.
+    pub(super) fn sums(&self) -> Vec<u64> {
+        let mut sums = std::mem::take(&mut *self.sums.lock());
+        sums.resize(self.steps.count(), 0);
+        let at_each = self.at_each.load(Relaxed);
+        sums.iter_mut().for_each(|sum| *sum += at_each);
+        sums
+    }
+
+    /// Adds what was seen at its steps to the steps whose windows they are in.
+    pub(super) fn hand_up(&self) {
+        let Some((windows, seen)) = &self.up else { return };
+        // Sums of all steps before a step.
+        let (mut before, mut sum) = (vec![0], 0);
+        for seen in self.sums() {
+            sum += seen;
+            before.push(sum);
+        }
+        let steps = 0..windows.outer.count();
+        let counted: Vec<Counted> = steps
+            .map(|step| {
+                let window = windows.of(step);
+                let queryable = before[window.end] - before[window.start];
+                Counted { step, queryable, read: 0 }
+            })
+            .collect();
+        seen.add(counted.iter());
+    }
+}

@@ -1,0 +1,250 @@
+//! What a range function looks at: the points of one series in one window.
+//!
+//! Points lie by rising time, floats and histograms apart; no time has both. Stale markers were
+//! left out. The reader decides which points belong to a window: normally those after its start
+//! and up to its end, for `anchored` and `smoothed` also some around it.
+
+use std::sync::Arc;
+
+use crate::annotations::{Annotations, Note};
+use crate::ast::Edges;
+use crate::histogram::FloatHistogram;
+use crate::points::Value;
+use crate::position::Span;
+
+/// A float at a time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FloatPoint {
+    /// Milliseconds since 1970.
+    pub time: i64,
+    /// The value.
+    pub value: f64,
+}
+
+/// A histogram at a time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HistogramPoint {
+    /// Milliseconds since 1970.
+    pub time: i64,
+    /// The histogram.
+    pub value: Arc<FloatHistogram>,
+}
+
+/// The points of one series in one window.
+#[derive(Debug, Clone, Copy)]
+pub struct Window<'a> {
+    /// Its start, which does not belong to it, offset applied.
+    pub start: i64,
+    /// Its end, which does, offset applied.
+    pub end: i64,
+    /// Floats.
+    pub floats: &'a [FloatPoint],
+    /// When their counters began, 0 = unknown; empty when nobody asks.
+    pub float_starts: &'a [i64],
+    /// Histograms.
+    pub histograms: &'a [HistogramPoint],
+    /// When their counters began, 0 = unknown; empty when nobody asks.
+    pub histogram_starts: &'a [i64],
+    /// `anchored` or `smoothed`: its values at both ends.
+    pub edges: Option<Edges>,
+    /// How far outside of it points are looked at for these, in milliseconds.
+    pub lookback: i64,
+}
+
+/// Where notes about a window go.
+#[derive(Debug)]
+pub struct Notes<'a> {
+    /// The metric's name, which may be empty.
+    pub metric: &'a str,
+    /// The place of the first argument.
+    pub span: Span,
+    /// The place of the last one.
+    pub last_argument: Span,
+    /// All notes.
+    pub annotations: &'a mut Annotations,
+}
+
+impl Notes<'_> {
+    /// Adds a note.
+    pub fn add(&mut self, note: Note) {
+        self.annotations.add(note.at(self.span));
+    }
+
+    /// Adds a note about the last argument.
+    pub fn add_about_argument(&mut self, note: Note) {
+        self.annotations.add(note.at(self.last_argument));
+    }
+
+    /// Adds a note about the metric.
+    pub fn add_named(&mut self, note: impl FnOnce(String) -> Note) {
+        self.add(note(self.metric.to_owned()));
+    }
+}
+
+/// A point of either kind.
+#[derive(Debug, Clone, Copy)]
+pub enum PointRef<'a> {
+    /// A float.
+    Float(f64),
+    /// A histogram.
+    Histogram(&'a FloatHistogram),
+}
+
+/// A point of either kind, its time and the beginning of its counter.
+#[derive(Debug, Clone, Copy)]
+pub struct TimedPoint<'a> {
+    /// Milliseconds since 1970.
+    pub time: i64,
+    /// When its counter began; 0 = unknown.
+    pub start: i64,
+    /// Its value.
+    pub point: PointRef<'a>,
+}
+
+impl<'a> Window<'a> {
+    /// How many milliseconds long it is.
+    pub fn seconds(&self) -> f64 {
+        (self.end - self.start) as f64 / 1000.0
+    }
+
+    /// Whether there is no point.
+    pub fn is_empty(&self) -> bool {
+        self.floats.is_empty() && self.histograms.is_empty()
+    }
+
+    /// Whether there are both floats and histograms.
+    pub fn is_mixed(&self) -> bool {
+        !self.floats.is_empty() && !self.histograms.is_empty()
+    }
+
+    /// Tells, if so, that histograms were ignored beside floats.
+    pub fn note_ignored(&self, notes: &mut Notes<'_>) {
+        if self.is_mixed() {
+            notes.add_named(|metric| Note::HistogramIgnoredInMixedRange { metric });
+        }
+    }
+
+    /// The last two points.
+    pub fn last_two(&self) -> Option<(TimedPoint<'a>, TimedPoint<'a>)> {
+        let tail = |len: usize| len.saturating_sub(2);
+        let (f, h) = (tail(self.floats.len()), tail(self.histograms.len()));
+        let tails = Window {
+            floats: &self.floats[f..],
+            float_starts: self.float_starts.get(f..).unwrap_or_default(),
+            histograms: &self.histograms[h..],
+            histogram_starts: self.histogram_starts.get(h..).unwrap_or_default(),
+            ..*self
+        };
+        let mut last = (None, None);
+        tails.points().for_each(|point| last = (last.1, Some(point)));
+        Some((last.0?, last.1?))
+    }
+
+    /// The last point.
+    pub fn last(&self) -> Option<Value> {
+        let float = self.floats.last();
+        match self.histograms.last() {
+            Some(h) if float.is_none_or(|f| f.time <= h.time) => {
+                Some(Value::Histogram(Arc::clone(&h.value)))
+            }
+            _ => float.map(|f| Value::Float(f.value)),
+        }
+    }
+
+    /// The first point.
+    pub fn first(&self) -> Option<Value> {
+        let float = self.floats.first();
+        match self.histograms.first() {
+            Some(h) if float.is_none_or(|f| h.time <= f.time) => {
+                Some(Value::Histogram(Arc::clone(&h.value)))
+            }
+            _ => float.map(|f| Value::Float(f.value)),
+        }
+    }
+
+    /// All points by rising time.
+    pub fn points(&self) -> impl Iterator<Item = TimedPoint<'a>> + Clone + use<'a> {
+        let Window { floats, float_starts, histograms, histogram_starts, .. } = *self;
+        let (mut f, mut h) = (0, 0);
+        let start = |starts: &[i64], at: usize| starts.get(at).copied().unwrap_or(0);
+        std::iter::from_fn(move || {
+            let (float, histogram) = (floats.get(f), histograms.get(h));
+            match (float, histogram) {
+                (Some(point), next) if next.is_none_or(|next| point.time < next.time) => {
+                    f += 1;
+                    let point =
+                        (point.time, start(float_starts, f - 1), PointRef::Float(point.value));
+                    Some(TimedPoint { time: point.0, start: point.1, point: point.2 })
+                }
+                (_, Some(point)) => {
+                    h += 1;
+                    let start = start(histogram_starts, h - 1);
+                    let value = PointRef::Histogram(&point.value);
+                    Some(TimedPoint { time: point.time, start, point: value })
+                }
+                _ => None,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::histogram::tests::positive;
+
+    /// Points every 15 seconds from 0 on in the window (−15 s, last point].
+    pub(crate) fn floats(values: &[f64]) -> Vec<FloatPoint> {
+        values.iter().zip(0i64..).map(|(v, i)| FloatPoint { time: i * 15_000, value: *v }).collect()
+    }
+
+    pub(crate) fn histograms(values: &[FloatHistogram]) -> Vec<HistogramPoint> {
+        let points = values.iter().zip(0i64..);
+        points
+            .map(|(h, i)| HistogramPoint { time: i * 15_000, value: Arc::new(h.clone()) })
+            .collect()
+    }
+
+    pub(crate) fn window<'a>(
+        start: i64,
+        end: i64,
+        floats: &'a [FloatPoint],
+        histograms: &'a [HistogramPoint],
+    ) -> Window<'a> {
+        Window {
+            start,
+            end,
+            floats,
+            float_starts: &[],
+            histograms,
+            histogram_starts: &[],
+            edges: None,
+            lookback: 0,
+        }
+    }
+
+    /// What `kernel` gives, and the texts of its notes.
+    pub(crate) fn noted<T>(kernel: impl FnOnce(&mut Notes<'_>) -> T) -> (T, Vec<String>) {
+        let mut annotations = Annotations::default();
+        let span = Span::default();
+        let (metric, last_argument) = ("m", span);
+        let annotations_of = &mut annotations;
+        let result =
+            kernel(&mut Notes { metric, span, last_argument, annotations: annotations_of });
+        (result, annotations.notes().map(Note::to_string).collect())
+    }
+
+    #[test]
+    fn points_are_merged_by_time() {
+        let f = floats(&[1.0, 2.0, 3.0]);
+        let mut h = histograms(&[positive(0, 0, &[1.0], 1.0)]);
+        h[0].time = 20_000;
+        let w = window(-1, 30_000, &f, &h);
+        let times: Vec<_> = w.points().map(|p| p.time).collect();
+        assert_eq!(times, [0, 15_000, 20_000, 30_000]);
+        assert_eq!(w.first(), Some(Value::Float(1.0)));
+        assert_eq!(w.last(), Some(Value::Float(3.0)));
+        let w = window(-1, 30_000, &f[..2], &h);
+        assert_eq!(w.last(), Some(Value::Histogram(Arc::clone(&h[0].value))));
+    }
+}

@@ -1,0 +1,112 @@
+//! New label sets out of old ones: labels dropped, kept, set.
+//!
+//! Results are label sets of the model, so sorted and without empty values. Knows nothing of
+//! what the labels mean, but for the ones that describe the metric.
+
+use std::collections::BTreeMap;
+
+use hashbrown::HashSet;
+
+use promkairos_model::{LabelError, Labels, LabelsRef, METRIC_NAME, METRIC_TYPE, METRIC_UNIT};
+
+/// The labels that say which metric it is and of which kind, sorted. Whatever changes the meaning of the
+/// values drops all of them.
+pub(crate) const METADATA_LABELS: [&str; 3] = [METRIC_NAME, METRIC_TYPE, METRIC_UNIT];
+
+/// `labels` without those that describe the metric.
+pub(crate) fn without_metadata(labels: &Labels) -> Labels {
+    if METADATA_LABELS.iter().any(|name| !labels.get(name).is_empty()) {
+        labels.filtered(|name| !is_metadata(name))
+    } else {
+        labels.clone()
+    }
+}
+
+/// Only the labels with one of these names.
+pub(crate) fn keep(labels: &Labels, names: &[String]) -> Labels {
+    labels.filtered(|name| names.iter().any(|kept| kept.as_bytes() == name))
+}
+
+/// Which labels of a set are chosen, by their names.
+#[derive(Debug)]
+pub(crate) enum LabelChoice<'a> {
+    /// Those with one of these names, which are sorted.
+    Only(Vec<&'a str>),
+    /// Those with another name than these.
+    Without(Vec<&'a str>),
+}
+
+impl<'a> LabelChoice<'a> {
+    /// Those with one of these names.
+    pub(crate) fn only(names: impl Iterator<Item = &'a str>) -> Self {
+        let mut names: Vec<&str> = names.collect();
+        names.sort_unstable();
+        Self::Only(names)
+    }
+
+    /// Those with another name than these, and without the labels that describe the metric.
+    pub(crate) fn without_and_metadata(names: impl Iterator<Item = &'a str>) -> Self {
+        Self::Without(names.chain(METADATA_LABELS).collect())
+    }
+
+    /// What is chosen of `labels`, in `buffer`: nothing else is allocated.
+    pub(crate) fn of<'b>(&self, labels: &Labels, buffer: &'b mut Vec<u8>) -> LabelsRef<'b> {
+        let labels = labels.as_ref();
+        match self {
+            Self::Only(names) => labels.only_in(names, buffer),
+            Self::Without(names) => labels
+                .filtered_in(|name| names.iter().all(|other| other.as_bytes() != name), buffer),
+        }
+    }
+}
+
+/// Whether a label with this name is one of those that describe the metric.
+pub(crate) fn is_metadata(name: &[u8]) -> bool {
+    METADATA_LABELS.iter().any(|known| known.as_bytes() == name)
+}
+
+/// Whether no two of these are the same without the labels that describe the metric. It goes by hashes,
+/// so it may say no of sets of which no two are the same; never yes of others.
+pub(crate) fn differ_without_metadata<'a>(sets: impl ExactSizeIterator<Item = &'a Labels>) -> bool {
+    let mut known = HashSet::with_capacity(sets.len());
+    sets.map(|labels| labels.as_ref().hash_without(&METADATA_LABELS)).all(|hash| known.insert(hash))
+}
+
+/// `labels` with one label set, or taken away when `value` is empty.
+pub(crate) fn with(labels: &Labels, name: &str, value: &str) -> Result<Labels, LabelError> {
+    let mut builder = Builder::new(labels);
+    builder.set(name, value);
+    builder.build()
+}
+
+/// Changes a label set in several steps.
+pub(crate) struct Builder<'a> {
+    labels: BTreeMap<&'a str, &'a str>,
+}
+
+impl<'a> Builder<'a> {
+    /// Starts with these labels.
+    pub(crate) fn new(labels: &'a Labels) -> Self {
+        Self { labels: labels.iter().collect() }
+    }
+
+    /// Sets a label; an empty value takes it away.
+    pub(crate) fn set(&mut self, name: &'a str, value: &'a str) {
+        self.labels.insert(name, value);
+    }
+
+    /// Takes a label away.
+    pub(crate) fn remove(&mut self, name: &str) {
+        self.labels.remove(name);
+    }
+
+    /// Takes away all labels that do not pass.
+    pub(crate) fn retain(&mut self, mut wanted: impl FnMut(&str) -> bool) {
+        self.labels.retain(|name, _| wanted(name));
+    }
+
+    /// The label set. Fails only on an empty name.
+    pub(crate) fn build(self) -> Result<Labels, LabelError> {
+        Labels::from_pairs(self.labels)
+    }
+}

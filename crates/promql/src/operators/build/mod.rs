@@ -1,0 +1,207 @@
+//! From a plan and its opened selections to operators.
+
+mod calls;
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+
+use super::elementwise::{Map, Mapped};
+use super::literal::{Constant, Nothing};
+use super::once::Once;
+use super::selector::{Selector, Wanted};
+use super::smoothed;
+use super::{BoxOperator, merged};
+use crate::aggregate::{Aggregation, aggregate, count_values};
+use crate::binary::{And, Join, Operation, Or, ScalarSide, Stays};
+use crate::binary::{scalars, vector_and_scalar};
+use crate::budget::{Budget, Held};
+use crate::context::Context;
+use crate::counts::Destination;
+use crate::error::QueryError;
+use crate::operator::{Aggregator, BinaryOp};
+use crate::plan::{self, Aggregate, Binary, Node, Range, Source};
+use crate::points::Points;
+use crate::source::Selected;
+use crate::steps::Steps;
+use promkairos_storage::{Expected, Store};
+
+/// Builds the operators of a plan.
+pub(crate) struct Builder {
+    /// The opened selections of the plan.
+    pub selections: Vec<Arc<Selected>>,
+    /// For selections that hang on what other operators say.
+    pub store: Arc<dyn Store>,
+    /// What the query shares.
+    pub context: Arc<Context>,
+    /// Where reads are awaited.
+    pub runtime: Handle,
+    /// What the operators hold while they work: one series each, at all steps.
+    working: Mutex<Held>,
+}
+
+/// At which steps something is evaluated, and where the points that it looks at are counted.
+#[derive(Debug, Clone)]
+pub(crate) struct Scope {
+    /// The steps.
+    pub steps: Steps,
+    /// Where.
+    pub counted: Destination,
+}
+
+impl Builder {
+    /// Builds for a plan with these selections.
+    pub(crate) fn new(
+        selections: Vec<Arc<Selected>>,
+        store: Arc<dyn Store>,
+        context: Arc<Context>,
+        runtime: Handle,
+    ) -> Self {
+        let working = Mutex::new(context.budget.nothing());
+        Self { selections, store, context, runtime, working }
+    }
+
+    /// The operator of a node that gives a scalar or an instant vector.
+    pub(crate) fn build(&self, node: &Node, scope: &Scope) -> Result<BoxOperator, QueryError> {
+        let steps = scope.steps;
+        self.touch(node)?;
+        self.hold_steps(steps, size_of::<f64>())?;
+        if steps.count() == 0 {
+            return Ok(Box::new(Nothing));
+        }
+        Ok(match node {
+            Node::Number(value) => Box::new(Constant::new(*value, steps)),
+            Node::Selector(selector) if selector.smoothed => {
+                let selected = &self.selections[selector.selection];
+                smoothed::smoothed(selected, selector, scope, &self.context, &self.runtime)
+            }
+            Node::Selector(selector) => Box::new(Selector::new(
+                &self.selections[selector.selection],
+                selector.lookup,
+                Wanted::Value,
+                selector.hints,
+                scope,
+                &self.context,
+                &self.runtime,
+            )?),
+            Node::Call(call) => self.call(call, scope)?,
+            Node::Aggregate(node) => self.aggregate(node, scope)?,
+            Node::Binary(node) => self.binary(node, scope)?,
+            Node::Negate(node) => {
+                let budget = Arc::clone(&self.context.budget);
+                let map: Map = Box::new(move |points| negate(points, &budget));
+                Mapped::nameless(self.build(node, scope)?, &self.context, map)?
+            }
+            Node::Once(node) => {
+                let first = Scope { steps: steps.first(), counted: scope.counted.once() };
+                let input = self.build(node, &first)?;
+                Box::new(Once::new(input, steps.count(), &self.context.budget))
+            }
+            Node::String(_) | Node::Matchers(_) | Node::Range(_) => {
+                return Err(QueryError::execution("expected a scalar or an instant vector"));
+            }
+        })
+    }
+
+    /// Counts the series of a selector, which is about to be read.
+    pub(crate) fn touch(&self, node: &Node) -> Result<(), QueryError> {
+        let (selection, reach) = match node {
+            Node::Selector(plan::Selector { selection, reach, .. }) => (*selection, *reach),
+            Node::Range(Range { source: Source::Selection { selection, reach, .. }, .. }) => {
+                (*selection, *reach)
+            }
+            _ => return Ok(()),
+        };
+        let selected = &self.selections[selection];
+        if selected.range == reach || selected.series.is_empty() {
+            return self.context.add_series(selected.series.len());
+        }
+        // Others read more of the same selection, and of other series.
+        let mut held = self.context.budget.nothing();
+        held.take(0, selected.series.len() * size_of::<Expected>())?;
+        let forecast = self.runtime.block_on(selected.reader.forecast(reach))?;
+        let touched = forecast.series.iter().filter(|expected| expected.points > 0.0);
+        self.context.add_series(touched.count())
+    }
+
+    /// Takes memory for each of these steps, of which a subquery may have any number.
+    fn hold_steps(&self, steps: Steps, bytes: usize) -> Result<(), QueryError> {
+        self.working.lock().take(0, steps.count().saturating_mul(bytes))
+    }
+
+    /// The values of a scalar at all steps.
+    fn scalar(&self, node: &Node, scope: &Scope) -> Result<Vec<f64>, QueryError> {
+        let mut points = Points::default();
+        self.build(node, scope)?.next(&mut points)?;
+        Ok(points.floats().to_vec())
+    }
+
+    fn aggregate(&self, node: &Aggregate, scope: &Scope) -> Result<BoxOperator, QueryError> {
+        let steps = scope.steps;
+        if let (Aggregator::CountValues, Some(param)) = (node.op, &node.param)
+            && let Node::String(label) = &param.node
+        {
+            let input = self.build(&node.input.node, scope)?;
+            return count_values(input, label, &node.grouping, steps.count(), &self.context);
+        }
+        let param = match &node.param {
+            Some(param) => Some(self.build(&param.node, scope)?),
+            None => None,
+        };
+        let input = self.build(&node.input.node, scope)?;
+        let aggregation = Aggregation {
+            op: node.op,
+            grouping: &node.grouping,
+            input_span: node.input.span,
+            param_span: node.param.as_ref().map_or(node.span, |param| param.span),
+            span: node.span,
+        };
+        aggregate(&aggregation, input, param, steps, &self.context)
+    }
+
+    fn binary(&self, node: &Binary, scope: &Scope) -> Result<BoxOperator, QueryError> {
+        let lhs = self.build(&node.lhs.node, scope)?;
+        let rhs = self.build(&node.rhs.node, scope)?;
+        let (steps, context) = (scope.steps.count(), &self.context);
+        let operation = Operation { op: node.op, comparison: node.comparison, span: node.span };
+        let Some(matching) = &node.matching else {
+            return match (node.lhs.scalar, node.rhs.scalar) {
+                (true, true) => Ok(scalars(node.op, lhs, rhs)),
+                (true, false) => vector_and_scalar(rhs, lhs, ScalarSide::Left, operation, context),
+                (false, _) => vector_and_scalar(lhs, rhs, ScalarSide::Right, operation, context),
+            };
+        };
+        match node.op {
+            BinaryOp::And => And::boxed(lhs, rhs, Stays::Present, &matching.labels, steps, context),
+            BinaryOp::Unless => {
+                And::boxed(lhs, rhs, Stays::Absent, &matching.labels, steps, context)
+            }
+            BinaryOp::Or => Or::boxed(lhs, rhs, &matching.labels, steps, context),
+            _ => Join::boxed(lhs, rhs, operation, matching, steps, context),
+        }
+    }
+}
+
+fn negate(points: &mut Points, budget: &Arc<Budget>) -> Result<(), QueryError> {
+    for value in points.floats_mut() {
+        if !promkairos_model::is_stale(*value) {
+            *value = -*value;
+        }
+    }
+    if points.has_histograms() {
+        for step in 0..points.steps() {
+            if let Some(histogram) = points.histogram(step) {
+                let mut negated = (**histogram).clone();
+                negated.mul(-1.0);
+                points.set_histogram(step, Arc::new(negated), budget)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Series of one label set become one.
+fn merged(input: BoxOperator, budget: &Arc<Budget>) -> Result<BoxOperator, QueryError> {
+    merged::Merged::of(input, budget)
+}

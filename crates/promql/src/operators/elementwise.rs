@@ -1,0 +1,196 @@
+//! Functions of one value: each point of the result comes from the point of one series at the
+//! same step.
+
+use super::merged::Merged;
+use super::{BoxOperator, Operator, Series, dates};
+use crate::context::Context;
+use crate::error::QueryError;
+use crate::go_math;
+use crate::histogram::FloatHistogram;
+use crate::points::Points;
+use crate::series_list::SeriesList;
+use crate::signature::Function;
+use promkairos_model::is_stale;
+
+/// Changes the points of each series in place.
+pub(crate) struct Mapped {
+    input: BoxOperator,
+    /// `None` = those of the input.
+    series: Option<SeriesList>,
+    map: Map,
+}
+
+/// What is done with the points of a series.
+pub(crate) type Map = Box<dyn FnMut(&mut Points) -> Result<(), QueryError> + Send>;
+
+impl Mapped {
+    /// The values no longer mean the metric: its name goes.
+    pub(crate) fn nameless(
+        input: BoxOperator,
+        context: &Context,
+        map: Map,
+    ) -> Result<BoxOperator, QueryError> {
+        if input.named().is_some() {
+            // They have lost it already, and differ without it.
+            return Ok(Self::labeled(input, map));
+        }
+        let (budget, nameless) = (&context.budget, |series: &Series| series.nameless(context));
+        let series = Some(SeriesList::of(input.series(), budget, nameless)?);
+        Merged::of(Box::new(Self { input, series, map }), budget)
+    }
+
+    /// The labels stay.
+    pub(crate) fn labeled(input: BoxOperator, map: Map) -> BoxOperator {
+        Box::new(Self { input, series: None, map })
+    }
+}
+
+impl Operator for Mapped {
+    fn series(&self) -> &[Series] {
+        self.series.as_deref().unwrap_or_else(|| self.input.series())
+    }
+
+    fn named(&self) -> Option<&[Series]> {
+        if self.series.is_none() { self.input.named() } else { None }
+    }
+
+    fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
+        self.input.next(points)?;
+        (self.map)(points)
+    }
+
+    fn order(&self) -> Option<Vec<usize>> {
+        self.input.order()
+    }
+}
+
+/// Applies `f` to every float and drops histograms.
+pub(crate) fn map_floats(points: &mut Points, f: impl Fn(f64) -> f64) {
+    points.drop_histograms();
+    for value in points.floats_mut() {
+        if !is_stale(*value) {
+            *value = f(*value);
+        }
+    }
+}
+
+/// Applies `f` to every float and its step, and drops histograms.
+pub(crate) fn map_steps(points: &mut Points, f: impl Fn(usize, f64) -> f64) {
+    points.drop_histograms();
+    for (step, value) in points.floats_mut().iter_mut().enumerate() {
+        if !is_stale(*value) {
+            *value = f(step, *value);
+        }
+    }
+}
+
+/// Turns every histogram into a float and drops floats.
+pub(crate) fn map_histograms(points: &mut Points, f: impl Fn(&FloatHistogram) -> f64) {
+    for step in 0..points.steps() {
+        match points.histogram(step).map(|histogram| f(histogram)) {
+            Some(value) => points.set_float(step, value),
+            None => points.remove(step),
+        }
+    }
+    points.drop_histograms();
+}
+
+/// Degrees of a radian: 180/π, rounded once.
+const DEGREES: f64 = 57.295_779_513_082_32;
+/// Radians of a degree: π/180, rounded once.
+const RADIANS: f64 = 0.017_453_292_519_943_295;
+
+/// The function of one float with this name.
+pub(crate) fn float_function(function: Function) -> Option<fn(f64) -> f64> {
+    Some(match function {
+        Function::Abs => f64::abs,
+        Function::Acos => f64::acos,
+        Function::Acosh => go_math::acosh,
+        Function::Asin => f64::asin,
+        Function::Asinh => go_math::asinh,
+        Function::Atan => f64::atan,
+        Function::Atanh => go_math::atanh,
+        Function::Ceil => f64::ceil,
+        Function::Cos => f64::cos,
+        Function::Cosh => f64::cosh,
+        Function::Deg => |v| v * DEGREES,
+        Function::Exp => f64::exp,
+        Function::Floor => f64::floor,
+        Function::Ln => go_math::ln,
+        // With the factor that Go has.
+        Function::Log10 => |v| go_math::ln(v) * std::f64::consts::LOG10_E,
+        Function::Log2 => go_math::log2,
+        Function::Rad => |v| v * RADIANS,
+        Function::Sgn => sign,
+        Function::Sin => f64::sin,
+        Function::Sinh => f64::sinh,
+        Function::Sqrt => f64::sqrt,
+        Function::Tan => f64::tan,
+        Function::Tanh => f64::tanh,
+        _ => return dates::date_function(function),
+    })
+}
+
+/// 1, -1, or what is neither: zeros and NaN stay.
+fn sign(value: f64) -> f64 {
+    if value < 0.0 {
+        -1.0
+    } else if value > 0.0 {
+        1.0
+    } else {
+        value
+    }
+}
+
+/// The function of one histogram with this name.
+pub(crate) fn histogram_function(function: Function) -> Option<fn(&FloatHistogram) -> f64> {
+    Some(match function {
+        Function::HistogramAvg => |h| h.sum / h.count,
+        Function::HistogramCount => |h| h.count,
+        Function::HistogramSum => |h| h.sum,
+        Function::HistogramStddev => |h| h.variance().sqrt(),
+        Function::HistogramStdvar => |h| h.variance(),
+        _ => return None,
+    })
+}
+
+/// `value` between two bounds; NaN as in Go's `math.Min` and `math.Max`: it wins.
+pub(crate) fn clamp(value: f64, min: f64, max: f64) -> f64 {
+    go_max(min, go_min(max, value))
+}
+
+fn go_min(a: f64, b: f64) -> f64 {
+    if a == f64::NEG_INFINITY || b == f64::NEG_INFINITY {
+        f64::NEG_INFINITY
+    } else if a.is_nan() || b.is_nan() {
+        f64::NAN
+    } else {
+        a.min(b)
+    }
+}
+
+fn go_max(a: f64, b: f64) -> f64 {
+    if a == f64::INFINITY || b == f64::INFINITY {
+        f64::INFINITY
+    } else if a.is_nan() || b.is_nan() {
+        f64::NAN
+    } else {
+        a.max(b)
+    }
+}
+
+/// The smaller of two numbers, as `min_of` has it.
+pub(crate) fn smaller(a: f64, b: f64) -> f64 {
+    go_min(a, b)
+}
+
+/// The greater of two numbers, as `max_of` has it.
+pub(crate) fn greater(a: f64, b: f64) -> f64 {
+    go_max(a, b)
+}
+
+/// `value` rounded to a multiple of `to`; halves go up.
+pub(crate) fn round(value: f64, to: f64) -> f64 {
+    let inverse = 1.0 / to;
+    (value * inverse + 0.5).floor() / inverse
+}

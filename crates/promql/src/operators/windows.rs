@@ -1,0 +1,385 @@
+//! Functions of windows: `rate`, `sum_over_time` and their kin, over what a selector or a subquery
+//! gives.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use super::growing::{Columns, Growing};
+use super::kernels::{Kernel, Now};
+use super::merged::Merged;
+use super::runs::{Runs, SeriesWork};
+use super::sliding::{Frame, Sliding, Tracks};
+use super::{BoxOperator, Operator, PieceFolder, Series};
+use crate::annotations::{Annotations, Note};
+use crate::budget::Held;
+use crate::context::Context;
+use crate::counts::Destination;
+use crate::error::QueryError;
+use crate::functions::{FloatPoint, Notes, Window};
+use crate::labelset::differ_without_metadata;
+use crate::plan::ResetHints;
+use crate::points::Points;
+use crate::position::Span;
+use crate::series_list::SeriesList;
+use crate::settings::CounterSign;
+use crate::signature::Function;
+use crate::source::{Selected, in_range, visit};
+use crate::steps::Steps;
+use promkairos_chunk::Chunk;
+use promkairos_model::{Labels, METRIC_TYPE, TimeRange};
+
+/// After so many steps of one series it is asked whether the query goes on.
+const STEPS_PER_CHECK: usize = 256;
+
+/// After so many chunks as well.
+const CHUNKS_PER_CHECK: usize = 16;
+
+/// A function of windows at all steps.
+pub(crate) struct WindowFunction {
+    /// What it computes.
+    pub kernel: Kernel,
+    /// Where the windows lie.
+    pub frame: Frame,
+    /// The steps, of which there may be more than windows when those are at a fixed time.
+    pub steps: Steps,
+    /// The place of the first argument.
+    pub span: Span,
+    /// The place of the last one.
+    pub last_argument: Span,
+    /// Where the points that it looks at are counted.
+    pub counted: Destination,
+    /// What the query shares.
+    pub context: Arc<Context>,
+}
+
+impl WindowFunction {
+    /// Whether the values still mean the metric.
+    fn keeps_names(&self) -> bool {
+        matches!(self.kernel.function, Function::LastOverTime | Function::FirstOverTime)
+    }
+
+    /// The series of the result.
+    fn result_series(&self, input: &[Series]) -> Result<SeriesList, QueryError> {
+        let keeps = self.keeps_names();
+        SeriesList::of(input, &self.context.budget, |series| {
+            if keeps && !series.drop_name { series.clone() } else { series.nameless(&self.context) }
+        })
+    }
+
+    /// Computes one series; `feed` gives its points.
+    fn compute(
+        &self,
+        series: &Series,
+        read: Read,
+        tracks: &mut Tracks,
+        points: &mut Points,
+        feed: impl FnOnce(&mut dyn Feed) -> Result<(), QueryError>,
+    ) -> Result<(), QueryError> {
+        points.clear(self.steps.count());
+        let mut annotations = Annotations::default();
+        let metric = series.labels.as_ref().metric_name();
+        let mut tally = self.counted.tally();
+        let mut counter = Counter::new(read, self.frame.hints);
+        let fixed = self.steps.count() != self.frame.looks.count();
+        let (budget, mut failed) = (&self.context.budget, None);
+        let each = |step: usize, window: &Window<'_>| {
+            if step.is_multiple_of(STEPS_PER_CHECK) {
+                failed = failed.take().or_else(|| self.context.check_with(tally.taken()).err());
+            }
+            if window.is_empty() || failed.is_some() {
+                return;
+            }
+            let (queryable, mut read) = counter.count(window);
+            let steps = if fixed { 0..self.steps.count() } else { step..step + 1 };
+            let (span, last_argument) = (self.span, self.last_argument);
+            let annotations = &mut annotations;
+            let mut notes = Notes { metric, span, last_argument, annotations };
+            for step in steps {
+                tally.add(step, queryable, std::mem::take(&mut read));
+                let now = Now { step, time: self.steps.time(step) };
+                if let Some(value) = self.kernel.apply(window, now, &mut notes)
+                    && let Err(error) = points.set(step, value, budget)
+                {
+                    failed = Some(error);
+                    return;
+                }
+            }
+        };
+        let mut sliding = Sliding::new(self.frame, tracks, budget, each);
+        feed(&mut sliding)?;
+        sliding.finish()?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        self.context.counts.add(&tally);
+        self.tell_non_counter(series, points);
+        if !annotations.is_empty() {
+            self.context.annotate_all(annotations);
+        }
+        Ok(())
+    }
+
+    /// Computes one series of these chunks, if it is a growth of floats alone. Otherwise does nothing and
+    /// gives `false`.
+    fn grow(
+        &self,
+        series: &Series,
+        chunks: &[Chunk],
+        columns: &mut Columns,
+        points: &mut Points,
+    ) -> Result<bool, QueryError> {
+        let floats = chunks.iter().all(|chunk| chunk.kind.is_floats());
+        let every_step = self.steps.count() == self.frame.looks.count();
+        let Some(growth) = self.kernel.growth().filter(|_| floats && every_step) else {
+            return Ok(false);
+        };
+        let Some(mut growing) = Growing::new(growth, &self.frame, columns) else {
+            return Ok(false);
+        };
+        points.clear(self.steps.count());
+        let mut tally = self.counted.tally();
+        let range = self.frame.reach();
+        for (at, chunk) in in_range(chunks, range).enumerate() {
+            if at % CHUNKS_PER_CHECK == CHUNKS_PER_CHECK - 1 {
+                self.context.check_with(tally.taken())?;
+            }
+            growing.read(chunk)?;
+            growing.give(&mut tally, points, &self.context)?;
+        }
+        growing.finish(&mut tally, points, &self.context)?;
+        self.context.counts.add(&tally);
+        self.tell_non_counter(series, points);
+        Ok(true)
+    }
+
+    /// Tells if what counters are made for was asked of floats that seem to be none.
+    fn tell_non_counter(&self, series: &Series, points: &Points) {
+        if !matches!(self.kernel.function, Function::Rate | Function::Increase) {
+            return;
+        }
+        let Some(note) = non_counter(&series.labels, self.context.counter_sign) else { return };
+        if (0..points.steps()).any(|step| points.float(step).is_some()) {
+            self.context.annotate(note.at(self.span));
+        }
+    }
+}
+
+/// What is told of a metric that seems to be no counter. Of a series without a name nothing is.
+fn non_counter(labels: &Labels, sign: CounterSign) -> Option<Note> {
+    const ENDINGS: [&str; 4] = ["_total", "_sum", "_count", "_bucket"];
+    const TYPES: [&str; 2] = ["counter", "histogram"];
+    let metric = labels.as_ref().metric_name();
+    if metric.is_empty() {
+        return None;
+    }
+    match sign {
+        CounterSign::Name => {
+            let counts = ENDINGS.iter().any(|end| metric.ends_with(end));
+            (!counts).then(|| Note::PossibleNonCounter { metric: metric.to_owned() })
+        }
+        CounterSign::Type => {
+            let kind = labels.get(METRIC_TYPE);
+            let note = || {
+                let (metric, kind) = (metric.to_owned(), kind.to_owned());
+                Note::PossibleNonCounterType { metric, kind }
+            };
+            (!TYPES.contains(&kind)).then(note)
+        }
+    }
+}
+
+/// Whether points are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Read {
+    /// They come from the store.
+    FromStore,
+    /// They come from a subquery, whose inside was counted.
+    FromSubquery,
+}
+
+/// Counts the points of windows that follow each other.
+pub(super) struct Counter {
+    read: Read,
+    hints: ResetHints,
+    last_end: i64,
+}
+
+impl Counter {
+    /// Has seen no window yet.
+    pub(super) fn new(read: Read, hints: ResetHints) -> Self {
+        Self { read, hints, last_end: i64::MIN }
+    }
+
+    /// The samples of a window, and those of them that were in none before.
+    #[inline]
+    pub(super) fn count(&mut self, window: &Window<'_>) -> (u64, u64) {
+        if self.read == Read::FromSubquery {
+            return (0, 0);
+        }
+        let last = |time: Option<i64>| time.unwrap_or(i64::MIN);
+        let new = |time: i64| time > self.last_end;
+        let floats = window.floats.iter().rev().take_while(|point| new(point.time)).count();
+        let newer = window.histograms.iter().rev().take_while(|point| new(point.time));
+        let newer: usize = newer.map(|point| self.hints.samples(&point.value)).sum();
+        let all = window.histograms.iter().map(|point| self.hints.samples(&point.value));
+        let all: usize = all.sum();
+        self.last_end = last(window.floats.last().map(|point| point.time))
+            .max(last(window.histograms.last().map(|point| point.time)))
+            .max(self.last_end);
+        ((window.floats.len() + all) as u64, (floats + newer) as u64)
+    }
+}
+
+/// What takes points, whatever is done with their windows.
+trait Feed {
+    fn chunks(&mut self, chunks: &[Chunk], range: TimeRange) -> Result<(), QueryError>;
+    fn results(&mut self, steps: Steps, points: &Points);
+}
+
+impl<F: FnMut(usize, &Window<'_>)> Feed for Sliding<'_, F> {
+    fn chunks(&mut self, chunks: &[Chunk], range: TimeRange) -> Result<(), QueryError> {
+        visit(chunks, range, self)
+    }
+
+    fn results(&mut self, steps: Steps, points: &Points) {
+        for (step, value) in points.iter() {
+            self.result(steps.time(step), value);
+        }
+    }
+}
+
+/// A function over the windows of a selection; the work is spread over the cores.
+pub(crate) struct OverSelection {
+    /// Made when it is asked for; `None` where there was no room for it, and the query fails.
+    series: OnceCell<Option<SeriesList>>,
+    /// Whether the selected series are what [`Operator::named`] answers.
+    named: bool,
+    runs: Runs<SelectionWork>,
+}
+
+struct SelectionWork {
+    function: WindowFunction,
+    selected: Arc<Selected>,
+}
+
+impl OverSelection {
+    /// Applies `function`.
+    pub(crate) fn boxed(
+        function: WindowFunction,
+        selected: &Arc<Selected>,
+        runtime: &tokio::runtime::Handle,
+    ) -> Result<BoxOperator, QueryError> {
+        let (context, steps) = (Arc::clone(&function.context), function.steps.count());
+        let drops = !function.keeps_names() && !context.delays_names();
+        let named =
+            drops && differ_without_metadata(selected.series.iter().map(|series| &series.labels));
+        let work = SelectionWork { function, selected: Arc::clone(selected) };
+        let budget = Arc::clone(&context.budget);
+        let runs = Runs::new(Arc::clone(selected), work, context, runtime.clone(), steps);
+        Merged::of(Box::new(Self { series: OnceCell::new(), named, runs }), &budget)
+    }
+}
+
+impl SeriesWork for SelectionWork {
+    type Scratch = (Tracks, Columns);
+
+    fn work(
+        &self,
+        position: usize,
+        chunks: &[Chunk],
+        (tracks, columns): &mut (Tracks, Columns),
+        points: &mut Points,
+    ) -> Result<(), QueryError> {
+        let range = self.function.frame.reach();
+        let series = &self.selected.series[position];
+        if self.function.grow(series, chunks, columns, points)? {
+            return Ok(());
+        }
+        self.function
+            .compute(series, Read::FromStore, tracks, points, |feed| feed.chunks(chunks, range))
+    }
+}
+
+impl Operator for OverSelection {
+    fn series(&self) -> &[Series] {
+        let SelectionWork { function, selected } = self.runs.work();
+        let made = self.series.get_or_init(|| {
+            let made = function.result_series(&selected.series);
+            made.inspect_err(|error| function.context.refuse(error)).ok()
+        });
+        made.as_deref().unwrap_or(&selected.series)
+    }
+
+    fn named(&self) -> Option<&[Series]> {
+        self.named.then_some(&self.runs.work().selected.series)
+    }
+
+    fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
+        self.runs.next(points)
+    }
+
+    fn fold_pieces(&mut self, folder: Arc<dyn PieceFolder>) -> bool {
+        self.runs.fold_pieces(folder)
+    }
+
+    fn next_folded(&mut self) -> Result<bool, QueryError> {
+        self.runs.next_folded()
+    }
+}
+
+/// A function over the windows of a subquery.
+pub(crate) struct OverSubquery {
+    function: WindowFunction,
+    input: BoxOperator,
+    input_steps: Steps,
+    series: SeriesList,
+    position: usize,
+    tracks: Tracks,
+    scratch: Points,
+    /// What the floats of a window take.
+    _held: Held,
+}
+
+impl OverSubquery {
+    /// Applies `function` to what `input` gives at its own steps.
+    pub(crate) fn boxed(
+        function: WindowFunction,
+        input: BoxOperator,
+        input_steps: Steps,
+    ) -> Result<BoxOperator, QueryError> {
+        let budget = Arc::clone(&function.context.budget);
+        let series = function.result_series(input.series())?;
+        let mut held = budget.nothing();
+        held.take(0, input_steps.count().saturating_mul(size_of::<FloatPoint>()))?;
+        let operator = Self {
+            function,
+            input,
+            input_steps,
+            series,
+            position: 0,
+            tracks: Tracks::default(),
+            scratch: Points::default(),
+            _held: held,
+        };
+        Merged::of(Box::new(operator), &budget)
+    }
+}
+
+impl Operator for OverSubquery {
+    fn series(&self) -> &[Series] {
+        &self.series
+    }
+
+    fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
+        self.function.context.check()?;
+        self.input.next(&mut self.scratch)?;
+        let series = &self.input.series()[self.position];
+        self.position += 1;
+        let (steps, results) = (self.input_steps, &self.scratch);
+        let tracks = &mut self.tracks;
+        self.function.compute(series, Read::FromSubquery, tracks, points, |feed| {
+            feed.results(steps, results);
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,246 @@
+//! The words of a query to its tree.
+//!
+//! By hand and with one word to look ahead: operators by their precedence, everything else by what
+//! it begins with. The first error ends it. Prometheus' parser is generated and names in an error
+//! the innermost construct that was open, so each construct here names itself: see
+//! [`Parser::within`]. It also reads a word ahead before it finishes what could go on, so an error
+//! in that word comes before one about what was finished; [`Parser::peek`] stands where it does.
+//! Trees are no higher than [`MAX_QUERY_DEPTH`], so whoever walks them may recurse.
+//! Types are not looked at here, see [`check`](super::check).
+
+mod aggregate;
+mod call;
+mod duration;
+mod expr;
+mod literal;
+mod matching;
+mod postfix;
+mod selector;
+mod when;
+
+use super::ast::Expr;
+use super::check::check;
+use super::features::{Features, Syntax};
+use super::lexer::Lexer;
+use super::parse_error::ParseError;
+use super::position::Span;
+use super::token::{Keyword, Kind, Token};
+use promkairos_model::limits::{MAX_QUERY_BYTES, MAX_QUERY_DEPTH, NO_SETTING};
+use promkairos_model::{Matcher, PatternSet};
+
+type Parsed<T> = Result<T, Box<ParseError>>;
+
+/// Parses and checks an expression.
+pub fn parse(query: &str, syntax: impl Into<Syntax>) -> Result<Expr, ParseError> {
+    parse_with(query, syntax, &mut PatternSet::immediate())
+}
+
+/// The same with patterns of this set. What is missing there matches nothing in what is given.
+pub fn parse_with(
+    query: &str,
+    syntax: impl Into<Syntax>,
+    patterns: &mut PatternSet,
+) -> Result<Expr, ParseError> {
+    expression(query, syntax.into(), patterns).map_err(|error| *error)
+}
+
+/// Parses a selector without time: `name{label="value"}`. It may select everything.
+pub fn parse_selector(query: &str) -> Result<Vec<Matcher>, ParseError> {
+    parse_selector_with(query, 1, Features::Stable, &mut PatternSet::immediate())
+}
+
+/// The same for one of so many selectors, whose regular expressions share what those of a request may take, with
+/// patterns of this set.
+pub fn parse_selector_with(
+    query: &str,
+    sharers: usize,
+    syntax: impl Into<Syntax>,
+    patterns: &mut PatternSet,
+) -> Result<Vec<Matcher>, ParseError> {
+    matchers(query, sharers, syntax.into(), patterns).map_err(|error| *error)
+}
+
+fn expression(query: &str, syntax: Syntax, patterns: &mut PatternSet) -> Parsed<Expr> {
+    let mut parser = Parser::new(query, syntax, patterns)?;
+    if parser.peek()?.kind == Kind::End {
+        let start = Span::new(0, 0);
+        return Err(ParseError::at(query, start, "no expression found in input"));
+    }
+    let mut expr = parser.expr()?;
+    parser.end()?;
+    check(query, &mut expr)?;
+    Ok(*expr)
+}
+
+fn matchers(
+    query: &str,
+    sharers: usize,
+    syntax: Syntax,
+    patterns: &mut PatternSet,
+) -> Parsed<Vec<Matcher>> {
+    let mut parser = Parser::new(query, syntax, patterns)?;
+    parser.regex_bytes /= sharers.max(1);
+    let token = parser.peek()?;
+    if token.kind != Kind::LeftBrace && !token.kind.can_name_metric() {
+        return Err(parser.unexpected());
+    }
+    let selector = parser.selector()?;
+    parser.end()?;
+    Ok(selector.matchers)
+}
+
+/// Reads a tree off the words of a query.
+struct Parser<'a> {
+    query: &'a str,
+    lexer: Lexer<'a>,
+    /// The next word, when it has been looked at.
+    ahead: Option<Token>,
+    syntax: Syntax,
+    /// What an unexpected word is said to be in, and what was expected instead.
+    context: Context,
+    /// Where the word ends that was taken last.
+    last_end: usize,
+    /// How many expressions stand around the one that is read.
+    depth: usize,
+    /// How high the tree is that was read last.
+    height: usize,
+    /// Bytes that each regular expression may take.
+    regex_bytes: usize,
+    patterns: &'a mut PatternSet,
+}
+
+/// What an error says about an unexpected word.
+#[derive(Debug, Clone, Copy)]
+struct Context {
+    inside: &'static str,
+    expected: &'static str,
+}
+
+impl Context {
+    const NONE: Self = Self::new("", "");
+
+    const fn new(inside: &'static str, expected: &'static str) -> Self {
+        Self { inside, expected }
+    }
+}
+
+impl<'a> Parser<'a> {
+    fn new(query: &'a str, syntax: Syntax, patterns: &'a mut PatternSet) -> Parsed<Self> {
+        if query.len() > MAX_QUERY_BYTES {
+            let message = format!(
+                "{} bytes, and a query may have {MAX_QUERY_BYTES}; {NO_SETTING}",
+                query.len()
+            );
+            return Err(ParseError::at(query, Span::default(), message));
+        }
+        // At most so many regular expressions: in a string it need not be an operator.
+        let regexes = query.matches("=~").count() + query.matches("!~").count();
+        Ok(Self {
+            query,
+            lexer: Lexer::new(query, syntax.names),
+            ahead: None,
+            syntax,
+            context: Context::NONE,
+            last_end: 0,
+            depth: 0,
+            height: 0,
+            regex_bytes: patterns.share(regexes),
+            patterns,
+        })
+    }
+
+    /// Looks at the next word.
+    fn peek(&mut self) -> Parsed<Token> {
+        match self.ahead {
+            Some(token) => Ok(token),
+            None => Ok(*self.ahead.insert(self.lexer.token()?)),
+        }
+    }
+
+    /// Takes the next word.
+    fn advance(&mut self) -> Parsed<Token> {
+        let token = self.peek()?;
+        self.ahead = None;
+        self.last_end = token.span.end;
+        Ok(token)
+    }
+
+    /// Takes the next word if it is of this kind.
+    fn take(&mut self, kind: Kind) -> Parsed<Option<Token>> {
+        if self.peek()?.kind == kind { self.advance().map(Some) } else { Ok(None) }
+    }
+
+    /// Takes the next word if it is this keyword.
+    pub(super) fn keyword(&mut self, keyword: Keyword) -> Parsed<bool> {
+        self.take(Kind::Keyword(keyword)).map(|taken| taken.is_some())
+    }
+
+    /// Takes the next word, which has to be of this kind.
+    fn expect(&mut self, kind: Kind) -> Parsed<Token> {
+        match self.take(kind)? {
+            Some(token) => Ok(token),
+            None => Err(self.unexpected()),
+        }
+    }
+
+    fn end(&mut self) -> Parsed<()> {
+        self.expect(Kind::End).map(drop)
+    }
+
+    /// Reads something, in which unexpected words are told to be in `context`.
+    fn within<T>(
+        &mut self,
+        context: Context,
+        read: impl FnOnce(&mut Self) -> Parsed<T>,
+    ) -> Parsed<T> {
+        let outer = std::mem::replace(&mut self.context, context);
+        let result = read(self);
+        self.context = outer;
+        result
+    }
+
+    /// Goes into an expression; whoever leaves it takes one off the depth.
+    fn enter(&mut self) -> Parsed<()> {
+        self.depth += 1;
+        if self.depth <= MAX_QUERY_DEPTH {
+            return Ok(());
+        }
+        let span = self.peek()?.span;
+        Err(self.too_deep(span))
+    }
+
+    /// Notes that an expression was put on top of what was read last.
+    fn grow(&mut self, span: Span) -> Parsed<()> {
+        self.height += 1;
+        if self.height <= MAX_QUERY_DEPTH { Ok(()) } else { Err(self.too_deep(span)) }
+    }
+
+    /// An error about the next word, which has been looked at.
+    fn unexpected(&self) -> Box<ParseError> {
+        let Some(token) = self.ahead else {
+            return self.error(Span::default(), "unexpected end of input");
+        };
+        let mut message = format!("unexpected {}", token.describe(self.query));
+        let Context { inside, expected } = self.context;
+        if !inside.is_empty() {
+            message += &format!(" in {inside}");
+        }
+        if !expected.is_empty() {
+            message += &format!(", expected {expected}");
+        }
+        self.error(token.span, message)
+    }
+
+    fn too_deep(&self, span: Span) -> Box<ParseError> {
+        let message = format!("expressions are nested deeper than {MAX_QUERY_DEPTH}; {NO_SETTING}");
+        self.error(span, message)
+    }
+
+    fn error(&self, span: Span, message: impl Into<String>) -> Box<ParseError> {
+        ParseError::at(self.query, span, message)
+    }
+
+    fn text(&self, token: Token) -> &'a str {
+        &self.query[token.span.start..token.span.end]
+    }
+}

@@ -1,0 +1,282 @@
+//! From the tree of the text to a plan.
+
+use super::invariance::{Invariance, once};
+use super::{
+    Aggregate, Argument, Binary, Call, Lookup, Node, Operand, Plan, Range, ResetHints, Selections,
+    Selector, Source,
+};
+use crate::ast::{self, At, Edges, Expr, Grouping, When};
+use crate::duration::{Allowed, Duration, DurationError, QueryTimes};
+use crate::operator::{Aggregator, BinaryOp, Sign};
+use crate::signature::{Function, HistogramUse};
+use crate::steps::Steps;
+use crate::value_type::ValueType;
+use promkairos_model::TimeRange;
+
+/// The times of a query and what is assumed where its text says nothing.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Query {
+    /// When it is evaluated.
+    pub steps: Steps,
+    /// Milliseconds between two steps as the client asked; 0 for an instant query.
+    pub interval: i64,
+    /// How long a point counts as the newest one, in milliseconds.
+    pub lookback: i64,
+    /// Step of a subquery that names none, in milliseconds.
+    pub subquery_step: i64,
+}
+
+/// Plans an expression.
+pub(crate) fn plan(expr: &Expr, query: &Query) -> Result<Plan, DurationError> {
+    let selections = Selections::default();
+    let mut planner = Planner { query, selections, only_totals: 0, whole: 0 };
+    let node = planner.node(expr, query.steps)?;
+    Ok(Plan { root: once(node), selections: planner.selections })
+}
+
+struct Planner<'a> {
+    query: &'a Query,
+    selections: Selections,
+    /// Calls around the current node that read no more of a histogram than its count and sum.
+    only_totals: usize,
+    /// Nodes around the current one that need whole histograms.
+    whole: usize,
+}
+
+type Planned = Result<(Node, Invariance), DurationError>;
+
+impl Planner<'_> {
+    fn node(&mut self, expr: &Expr, steps: Steps) -> Planned {
+        Ok(match expr.without_parens() {
+            Expr::Number(number) => (Node::Number(number.value), Invariance::Plain),
+            Expr::String(text) => (Node::String(text.clone()), Invariance::Plain),
+            Expr::Selector(selector) => self.selector(selector, steps)?,
+            Expr::Matrix(matrix) => self.matrix(matrix, steps)?,
+            Expr::Subquery(subquery) => self.subquery(subquery, steps)?,
+            Expr::Call(call) => self.call(call, steps)?,
+            Expr::Aggregate(aggregate) => self.aggregate(aggregate, steps)?,
+            Expr::Binary(binary) => self.binary(binary, steps)?,
+            Expr::Unary(unary) => {
+                let (node, invariance) = self.node(&unary.expr, steps)?;
+                match unary.sign {
+                    Sign::Plus => (node, invariance),
+                    Sign::Minus => (Node::Negate(Box::new(node)), invariance),
+                }
+            }
+            Expr::Paren(_) => unreachable!("parentheses are taken off"),
+        })
+    }
+
+    fn selector(&mut self, selector: &ast::VectorSelector, steps: Steps) -> Planned {
+        let lookup = self.lookup(&selector.when)?;
+        let smoothed = selector.edges == Some(Edges::Smoothed);
+        let lookback = self.query.lookback;
+        let ahead = if smoothed { lookback } else { 0 };
+        let reach = reach(lookup, steps, lookback, ahead);
+        let matchers = selector.matchers.clone();
+        let selection = self.selections.request(&matchers, reach);
+        let span = selector.span;
+        let node = Node::Selector(Selector {
+            selection,
+            reach,
+            matchers,
+            lookup,
+            smoothed,
+            hints: self.hints(),
+            span,
+        });
+        let fixed = lookup.at.is_some();
+        Ok((node, if fixed { Invariance::Invariant } else { Invariance::Varying }))
+    }
+
+    fn matrix(&mut self, matrix: &ast::MatrixSelector, steps: Steps) -> Planned {
+        let selector = &matrix.selector;
+        // Of several lengths that cannot be, that one is told which Prometheus computes first.
+        let range = self.duration(&matrix.range, Allowed::Positive)?;
+        let lookup = self.lookup(&selector.when)?;
+        let lookback = self.query.lookback;
+        let (before, after) = match selector.edges {
+            None => (0, 0),
+            Some(Edges::Anchored) => (lookback, 0),
+            Some(Edges::Smoothed) => (lookback, lookback),
+        };
+        let reach = reach(lookup, steps, range.saturating_add(before), after);
+        let matchers = selector.matchers.clone();
+        let selection = self.selections.request(&matchers, reach);
+        let source = Source::Selection { selection, reach, matchers };
+        let (edges, hints) = (selector.edges, self.hints());
+        Ok(window(Range { source, lookup, range, edges, hints }))
+    }
+
+    fn subquery(&mut self, subquery: &ast::Subquery, steps: Steps) -> Planned {
+        let lookup = self.lookup(&subquery.when)?;
+        let interval = match &subquery.step {
+            Some(step) => self.duration(step, Allowed::Positive)?,
+            None => self.query.subquery_step,
+        };
+        let range = self.duration(&subquery.range, Allowed::Positive)?;
+        // A literal of less than a millisecond is 0.
+        let interval = interval.max(1);
+        let outer = lookup.steps(steps);
+        // The first multiple of the step inside the first window.
+        let before = outer.start.saturating_sub(range);
+        let start = before.div_euclid(interval).saturating_add(1).saturating_mul(interval);
+        let inner = Steps { start, end: outer.last(), interval };
+        self.whole += 1;
+        let (node, invariance) = self.node(&subquery.expr, inner)?;
+        self.whole -= 1;
+        let node = Box::new(match invariance {
+            Invariance::Varying => node,
+            Invariance::Invariant | Invariance::Plain => Node::Once(Box::new(node)),
+        });
+        let source = Source::Subquery { node, steps: inner };
+        Ok(window(Range { source, lookup, range, edges: None, hints: ResetHints::AsStored }))
+    }
+
+    fn call(&mut self, call: &ast::Call, steps: Steps) -> Planned {
+        if let Some(value) = self.constant(call.function) {
+            return Ok((Node::Number(value), Invariance::Plain));
+        }
+        let reads = call.function.signature().histograms;
+        let (totals, whole) = (reads == HistogramUse::Totals, reads == HistogramUse::Buckets);
+        self.only_totals += usize::from(totals);
+        self.whole += usize::from(whole);
+        let mut args = Vec::with_capacity(call.args.len());
+        for arg in &call.args {
+            if let (Function::Info, [_], Expr::Selector(labels)) =
+                (call.function, args.as_slice(), arg.without_parens())
+            {
+                let node = Node::Matchers(labels.matchers.clone());
+                args.push(((node, Invariance::Varying), (labels.span, labels.span)));
+                continue;
+            }
+            args.push((self.node(arg, steps)?, (arg.span(), arg.without_parens().span())));
+        }
+        self.only_totals -= usize::from(totals);
+        self.whole -= usize::from(whole);
+        // The second argument of info() is not evaluated.
+        let evaluated = if call.function == Function::Info { 1 } else { args.len() };
+        let mut all = args.iter().take(evaluated).all(|((_, invariance), _)| invariance.holds());
+        if let (Function::Info, [((base, _), _), ..]) = (call.function, args.as_slice()) {
+            all &= base.shared_lookup().is_some();
+        }
+        // The time of a point that is fixed is fixed too; of anything else it is that of the step.
+        let of_selector = matches!(args.as_slice(), [((Node::Selector(_), _), _)]);
+        let fixed = match call.function {
+            Function::Timestamp => of_selector,
+            function => !function.signature().step_time,
+        };
+        let same = all && fixed;
+        // Notes about an argument are told at its parentheses where Prometheus evaluates it once.
+        let argument = |(planned, (outer, inner)): ((Node, Invariance), _)| Argument {
+            span: if !same && planned.1 == Invariance::Invariant { outer } else { inner },
+            node: if same { planned.0 } else { once(planned) },
+        };
+        let args = args.into_iter().map(argument).collect();
+        let node = Node::Call(Call { function: call.function, args, span: call.span });
+        Ok((node, if same { Invariance::Invariant } else { Invariance::Varying }))
+    }
+
+    fn aggregate(&mut self, aggregate: &ast::Aggregate, steps: Steps) -> Planned {
+        // As in Prometheus, what is folded decides alone: a parameter is taken at the first step
+        // when the rest is the same at all steps.
+        let whole = aggregate.op == Aggregator::CountValues;
+        self.whole += usize::from(whole);
+        let (input, invariance) = self.node(&aggregate.expr, steps)?;
+        self.whole -= usize::from(whole);
+        let param = match &aggregate.param {
+            Some(param) => {
+                let span = param.without_parens().span();
+                let planned = self.node(param, steps)?;
+                let node = if invariance.holds() { planned.0 } else { once(planned) };
+                Some(Box::new(Argument { node, span }))
+            }
+            None => None,
+        };
+        let span = aggregate.expr.span();
+        let input = Box::new(Argument { node: input, span });
+        let mut grouping = aggregate.grouping.clone();
+        match &mut grouping {
+            Grouping::By(labels) | Grouping::Without(labels) => labels.sort(),
+        }
+        let (op, span) = (aggregate.op, aggregate.span);
+        Ok((Node::Aggregate(Aggregate { op, param, input, grouping, span }), invariance))
+    }
+
+    fn binary(&mut self, binary: &ast::Binary, steps: Steps) -> Planned {
+        let whole =
+            binary.op.is_trim() || matches!(binary.op, BinaryOp::Equal | BinaryOp::NotEqual);
+        self.whole += usize::from(whole);
+        let lhs = self.node(&binary.lhs, steps)?;
+        let rhs = self.node(&binary.rhs, steps)?;
+        self.whole -= usize::from(whole);
+        let same = lhs.1.holds() && rhs.1.holds();
+        let operand = |planned: (Node, Invariance), expr: &Expr| Operand {
+            node: Box::new(if same { planned.0 } else { once(planned) }),
+            scalar: expr.value_type() == ValueType::Scalar,
+        };
+        let node = Node::Binary(Binary {
+            op: binary.op,
+            lhs: operand(lhs, &binary.lhs),
+            rhs: operand(rhs, &binary.rhs),
+            matching: binary.matching.clone(),
+            comparison: binary.comparison,
+            span: binary.span,
+        });
+        Ok((node, if same { Invariance::Invariant } else { Invariance::Varying }))
+    }
+
+    fn hints(&self) -> ResetHints {
+        let totals = self.only_totals > 0 && self.whole == 0;
+        if totals { ResetHints::Found } else { ResetHints::AsStored }
+    }
+
+    /// The value of a function of the query's own times.
+    fn constant(&self, function: Function) -> Option<f64> {
+        let steps = self.query.steps;
+        let millis = match function {
+            Function::Start => steps.start,
+            Function::End => steps.end,
+            Function::Range => steps.end.saturating_sub(steps.start),
+            Function::Step if steps.is_instant() => 0,
+            Function::Step => self.query.interval,
+            _ => return None,
+        };
+        Some(millis as f64 / 1000.0)
+    }
+
+    fn lookup(&self, when: &When) -> Result<Lookup, DurationError> {
+        let at = match when.at {
+            None => None,
+            Some(At::Time(time)) => Some(time),
+            Some(At::Start) => Some(self.query.steps.start),
+            Some(At::End) => Some(self.query.steps.end),
+        };
+        let offset = match &when.offset {
+            Some(offset) => self.duration(offset, Allowed::Any)?,
+            None => 0,
+        };
+        Ok(Lookup { at, offset })
+    }
+
+    fn duration(&self, duration: &Duration, allowed: Allowed) -> Result<i64, DurationError> {
+        let steps = self.query.steps;
+        let range = steps.end.saturating_sub(steps.start);
+        duration.resolve(QueryTimes { step: self.query.interval, range }, allowed)
+    }
+}
+
+fn window(range: Range) -> (Node, Invariance) {
+    let fixed = range.lookup.at.is_some();
+    (Node::Range(range), if fixed { Invariance::Plain } else { Invariance::Varying })
+}
+
+/// What is read for windows of `before` milliseconds, without their first one, and `after`.
+fn reach(lookup: Lookup, steps: Steps, before: i64, after: i64) -> TimeRange {
+    if steps.count() == 0 {
+        return TimeRange::new(1, 0);
+    }
+    let looks = lookup.steps(steps);
+    let start = looks.start.saturating_sub(before.saturating_sub(1));
+    TimeRange::new(start, looks.last().saturating_add(after))
+}

@@ -1,0 +1,70 @@
+//! What a query reads from the store. Two selectors with the same conditions whose times touch
+//! share one selection.
+
+use promkairos_model::{Matcher, TimeRange};
+
+/// The position of a selection in a plan.
+pub(crate) type SelectionId = usize;
+
+/// The selections of a plan, by their ids.
+#[derive(Debug, Default)]
+pub(crate) struct Selections {
+    all: Vec<Requested>,
+}
+
+/// What is to be selected.
+#[derive(Debug)]
+pub(crate) struct Requested {
+    /// All of them match.
+    pub matchers: Vec<Matcher>,
+    /// The times of all its users.
+    pub range: TimeRange,
+    /// How many parts of the query use it.
+    pub users: usize,
+}
+
+impl Selections {
+    /// The selection of these series that covers the range.
+    pub(super) fn request(&mut self, matchers: &[Matcher], range: TimeRange) -> SelectionId {
+        let same = |known: &Requested| {
+            let touches =
+                known.range.overlaps(&range) || known.range.is_empty() || range.is_empty();
+            known.matchers == matchers && touches
+        };
+        if let Some(id) = self.all.iter().position(same) {
+            let Requested { range: known, users, .. } = &mut self.all[id];
+            *users += 1;
+            if known.is_empty() {
+                *known = range;
+            } else if !range.is_empty() {
+                *known = known.hull(range);
+            }
+            return id;
+        }
+        self.all.push(Requested { matchers: matchers.to_vec(), range, users: 1 });
+        self.all.len() - 1
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Requested> {
+        self.all.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_selectors_that_touch_are_read_once() {
+        let (a, b) = (vec![Matcher::equal("a", "1")], vec![Matcher::equal("b", "1")]);
+        let mut selections = Selections::default();
+        assert_eq!(selections.request(&a, TimeRange::new(0, 10)), 0);
+        assert_eq!(selections.request(&b, TimeRange::new(0, 10)), 1);
+        assert_eq!(selections.request(&a, TimeRange::new(5, 20)), 0);
+        assert_eq!(selections.request(&a, TimeRange::new(100, 200)), 2);
+        let all: Vec<_> = selections.iter().map(|one| (one.range, one.users)).collect();
+        assert_eq!(all[0], (TimeRange::new(0, 20), 2));
+        assert_eq!(all[2], (TimeRange::new(100, 200), 1));
+    }
+}

@@ -1,0 +1,351 @@
+//! The points of one series at all steps of an evaluation.
+//!
+//! Floats lie by step. A step without a float holds the bits of the stale marker: no value has
+//! them, since selectors leave out stale markers and arithmetic quiets every NaN. So a
+//! missing point costs no second look-up and loops over floats stay plain.
+//! At a step there is a float or a histogram, never both.
+//! Histograms are counted in the budget of the query before they are taken in, wherever the points go from there.
+
+use std::sync::Arc;
+
+use super::budget::{Budget, Held};
+use super::error::QueryError;
+use super::histogram::FloatHistogram;
+use promkairos_model::{STALE_NAN_BITS, is_stale};
+
+/// What a step without a float holds.
+pub(crate) const ABSENT: f64 = f64::from_bits(STALE_NAN_BITS);
+
+/// A value at a step.
+#[derive(Debug, Clone)]
+pub enum Value {
+    /// A float.
+    Float(f64),
+    /// A native histogram; shared, since histograms are large.
+    Histogram(Arc<FloatHistogram>),
+}
+
+/// Equal bit for bit; hints of histograms do not count.
+impl PartialEq for Value {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Float(a), Self::Float(b)) => a.to_bits() == b.to_bits(),
+            (Self::Histogram(a), Self::Histogram(b)) => a.same_data(b),
+            _ => false,
+        }
+    }
+}
+
+impl Value {
+    /// The float, if it is one.
+    pub fn float(&self) -> Option<f64> {
+        match self {
+            Self::Float(value) => Some(*value),
+            Self::Histogram(_) => None,
+        }
+    }
+
+    /// How many samples it counts for: a histogram as many floats as it has of 16 bytes.
+    pub fn samples(&self) -> usize {
+        match self {
+            Self::Float(_) => 1,
+            Self::Histogram(histogram) => histogram.samples(),
+        }
+    }
+}
+
+/// A value at a step, borrowed.
+#[derive(Debug, Clone, Copy)]
+pub enum ValueRef<'a> {
+    /// A float.
+    Float(f64),
+    /// A native histogram.
+    Histogram(&'a Arc<FloatHistogram>),
+}
+
+impl ValueRef<'_> {
+    /// An owned one; histograms are shared.
+    pub fn to_owned(self) -> Value {
+        match self {
+            Self::Float(value) => Value::Float(value),
+            Self::Histogram(histogram) => Value::Histogram(Arc::clone(histogram)),
+        }
+    }
+}
+
+/// The points of one series.
+#[derive(Debug, Default)]
+pub(crate) struct Points {
+    floats: Vec<f64>,
+    /// Empty, or one entry a step.
+    histograms: Vec<Option<Arc<FloatHistogram>>>,
+    /// What `histograms` take; `None` until there is one.
+    counted: Option<Box<Counted>>,
+}
+
+/// What the histograms of a series take.
+#[derive(Debug)]
+struct Counted {
+    held: Held,
+    /// Bytes of them. One that several steps share is counted once if it was put at one after the other.
+    bytes: usize,
+    /// The step at which one was put last.
+    last: usize,
+}
+
+impl Counted {
+    /// A histogram that was taken out.
+    #[cold]
+    fn forget(&mut self, histogram: &Arc<FloatHistogram>) {
+        if Arc::strong_count(histogram) == 1 {
+            self.bytes = self.bytes.saturating_sub(histogram.heap_bytes());
+        }
+    }
+}
+
+/// Points that wait, of which all is counted in the budget of the query.
+#[derive(Debug)]
+pub(crate) struct KeptPoints {
+    points: Points,
+    _held: Held,
+}
+
+/// Bytes of points that wait beside their floats and histograms.
+const KEPT_BYTES: usize = size_of::<KeptPoints>() + 64;
+
+impl KeptPoints {
+    /// Keeps these.
+    pub(crate) fn new(points: Points, budget: &Arc<Budget>) -> Result<Self, QueryError> {
+        let mut held = budget.nothing();
+        held.take(points.samples(), points.steps() * size_of::<f64>() + KEPT_BYTES)?;
+        Ok(Self { points, _held: held })
+    }
+
+    /// No point at any of so many steps.
+    pub(crate) fn absent(steps: usize, budget: &Arc<Budget>) -> Result<Self, QueryError> {
+        let mut held = budget.nothing();
+        held.take(0, steps.saturating_mul(size_of::<f64>()).saturating_add(KEPT_BYTES))?;
+        Ok(Self { points: Points::absent(steps), _held: held })
+    }
+
+    /// Only the points: who takes them uses them up.
+    pub(crate) fn into_points(self) -> Points {
+        self.points
+    }
+}
+
+impl std::ops::Deref for KeptPoints {
+    type Target = Points;
+
+    fn deref(&self) -> &Points {
+        &self.points
+    }
+}
+
+impl std::ops::DerefMut for KeptPoints {
+    fn deref_mut(&mut self) -> &mut Points {
+        &mut self.points
+    }
+}
+
+impl Points {
+    /// No point at any of so many steps.
+    pub(crate) fn absent(steps: usize) -> Self {
+        let mut points = Self::default();
+        points.clear(steps);
+        points
+    }
+
+    /// Forgets everything and makes room for so many steps.
+    pub(crate) fn clear(&mut self, steps: usize) {
+        self.floats.clear();
+        self.floats.resize(steps, ABSENT);
+        self.drop_histograms();
+    }
+
+    /// How many steps there are.
+    pub(crate) fn steps(&self) -> usize {
+        self.floats.len()
+    }
+
+    /// Floats by step; [`ABSENT`] where there is none.
+    pub(crate) fn floats(&self) -> &[f64] {
+        &self.floats
+    }
+
+    /// The same, to be changed in place. Histograms stay as they are.
+    pub(crate) fn floats_mut(&mut self) -> &mut [f64] {
+        &mut self.floats
+    }
+
+    /// Whether there may be histograms.
+    pub(crate) fn has_histograms(&self) -> bool {
+        !self.histograms.is_empty()
+    }
+
+    /// The point at a step.
+    pub(crate) fn get(&self, step: usize) -> Option<ValueRef<'_>> {
+        let value = self.floats[step];
+        if !is_stale(value) {
+            return Some(ValueRef::Float(value));
+        }
+        self.histograms.get(step)?.as_ref().map(ValueRef::Histogram)
+    }
+
+    /// The float at a step.
+    pub(crate) fn float(&self, step: usize) -> Option<f64> {
+        Some(self.floats[step]).filter(|value| !is_stale(*value))
+    }
+
+    /// The histogram at a step.
+    pub(crate) fn histogram(&self, step: usize) -> Option<&Arc<FloatHistogram>> {
+        self.histograms.get(step)?.as_ref()
+    }
+
+    /// Puts a point at a step. Fails where the budget has no room for it.
+    pub(crate) fn set(
+        &mut self,
+        step: usize,
+        value: Value,
+        budget: &Arc<Budget>,
+    ) -> Result<(), QueryError> {
+        match value {
+            Value::Float(value) => {
+                self.set_float(step, value);
+                Ok(())
+            }
+            Value::Histogram(histogram) => self.set_histogram(step, histogram, budget),
+        }
+    }
+
+    /// Puts a float at a step.
+    pub(crate) fn set_float(&mut self, step: usize, value: f64) {
+        self.floats[step] = value;
+        self.take_histogram(step);
+    }
+
+    /// Puts a histogram at a step. Fails where the budget has no room for it.
+    pub(crate) fn set_histogram(
+        &mut self,
+        step: usize,
+        histogram: Arc<FloatHistogram>,
+        budget: &Arc<Budget>,
+    ) -> Result<(), QueryError> {
+        let counted = self
+            .counted
+            .get_or_insert_with(|| Box::new(Counted { held: budget.nothing(), bytes: 0, last: 0 }));
+        if self.histograms.is_empty() {
+            counted.bytes += self.floats.len() * size_of::<Option<Arc<FloatHistogram>>>();
+            counted.held.cover(counted.bytes)?;
+            self.histograms.resize(self.floats.len(), None);
+        }
+        let last = self.histograms[counted.last].as_ref();
+        if !last.is_some_and(|last| Arc::ptr_eq(last, &histogram)) {
+            counted.bytes += histogram.heap_bytes();
+            counted.held.cover(counted.bytes)?;
+        }
+        counted.last = step;
+        self.floats[step] = ABSENT;
+        if let Some(before) = self.histograms[step].replace(histogram) {
+            counted.forget(&before);
+        }
+        Ok(())
+    }
+
+    /// Takes the point away from a step.
+    pub(crate) fn remove(&mut self, step: usize) {
+        self.floats[step] = ABSENT;
+        self.take_histogram(step);
+    }
+
+    #[inline]
+    fn take_histogram(&mut self, step: usize) {
+        let taken = self.histograms.get_mut(step).and_then(Option::take);
+        if let (Some(taken), Some(counted)) = (taken, &mut self.counted) {
+            counted.forget(&taken);
+        }
+    }
+
+    /// Leaves only floats.
+    pub(crate) fn drop_histograms(&mut self) {
+        self.histograms.clear();
+        if let Some(counted) = &mut self.counted {
+            counted.held.release();
+            (counted.bytes, counted.last) = (0, 0);
+        }
+    }
+
+    /// Steps and points, where there are points.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, ValueRef<'_>)> {
+        (0..self.steps()).filter_map(|step| Some((step, self.get(step)?)))
+    }
+
+    /// Steps and histograms, where there are histograms.
+    pub(crate) fn histograms(&self) -> impl Iterator<Item = (usize, &Arc<FloatHistogram>)> {
+        let histograms = self.histograms.iter().enumerate();
+        histograms.filter_map(|(step, histogram)| Some((step, histogram.as_ref()?)))
+    }
+
+    /// How many samples they count for.
+    pub(crate) fn samples(&self) -> usize {
+        let floats = self.floats.iter().filter(|value| !is_stale(**value)).count();
+        let histograms = self.histograms.iter().flatten();
+        floats + histograms.map(|histogram| histogram.samples()).sum::<usize>()
+    }
+
+    /// Takes the points of `other` in. Fails where both have one at a step.
+    pub(crate) fn merge(&mut self, other: &Self, budget: &Arc<Budget>) -> Result<(), QueryError> {
+        for (step, value) in other.iter() {
+            if self.get(step).is_some() {
+                return Err(QueryError::same_labels());
+            }
+            self.set(step, value.to_owned(), budget)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Settings;
+    use crate::histogram::tests::positive;
+
+    fn wide() -> Arc<FloatHistogram> {
+        Arc::new(positive(0, 0, &[1.0; 1000], 1.0))
+    }
+
+    #[test]
+    fn histograms_are_counted_until_they_are_gone() {
+        let budget = Budget::new(&Settings { max_bytes: 100_000, ..Settings::default() });
+        let mut points = Points::absent(20);
+        let shared = wide();
+        let bytes = shared.heap_bytes();
+        assert!((12_000..13_000).contains(&bytes));
+        for step in 0..20 {
+            points.set_histogram(step, Arc::clone(&shared), &budget).expect("it is one");
+        }
+        drop(shared);
+        assert!((bytes..2 * bytes).contains(&budget.bytes()));
+        for step in 0..4 {
+            points.set_histogram(step, wide(), &budget).expect("there is room");
+        }
+        assert!((5 * bytes..6 * bytes).contains(&budget.bytes()));
+        // In the place of others.
+        for step in (0..4).cycle().take(100) {
+            points.set_histogram(step, wide(), &budget).expect("there is room");
+        }
+        let other = Points::default();
+        let taken = std::mem::replace(&mut points, other);
+        assert!(budget.bytes() > 4 * bytes, "they are counted wherever they go");
+        points.clear(20);
+        points.merge(&taken, &budget).expect_err("no room for all of them twice");
+        drop((points, taken));
+        assert_eq!(budget.bytes(), 0);
+        let mut points = Points::absent(20);
+        let refused = (0..20).find(|step| points.set_histogram(*step, wide(), &budget).is_err());
+        assert!(refused.is_some_and(|step| step < 9));
+        points.drop_histograms();
+        assert_eq!(budget.bytes(), 0);
+    }
+}

@@ -1,0 +1,153 @@
+//! What all queries hold together, and may; and whose turn it is to open a selection.
+//!
+//! Where memory is short, a query may still hold a little. What queries took since the process was last looked at
+//! counts as if the process had it already. What one query may hold is for its budget.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::error::QueryError;
+use promkairos_model::ShownSize;
+use promkairos_storage::{MEMORY_LIMIT, Pressure, Refused};
+
+/// A query that holds no more than this part of what the process may have goes on when memory is short.
+const LITTLE: u64 = 256;
+/// Parts of what a query may hold: a selection is opened with one, and only if that is too little with all.
+const OPENINGS: u32 = 16;
+
+/// What all queries of an engine hold together, and may.
+#[derive(Debug)]
+pub struct QueryMemory {
+    bytes: AtomicUsize,
+    /// Bytes held when the process was last looked at.
+    looked_at: AtomicUsize,
+    max_bytes: usize,
+    pressure: Arc<Pressure>,
+    /// What is opened holds label sets that no budget has yet: all that is opened at a time, but for one
+    /// large selection, has no more than one query may hold.
+    openings: Semaphore,
+    /// The same for one that needs all of what a query may hold.
+    large_opening: Semaphore,
+}
+
+/// Leave to open a selection.
+pub(crate) struct Opening<'a> {
+    /// Most bytes that its label sets may have.
+    pub(crate) max_bytes: usize,
+    _turn: SemaphorePermit<'a>,
+}
+
+impl QueryMemory {
+    /// Room for `max_bytes`, as long as the process is not short of memory.
+    pub fn new(max_bytes: usize, pressure: Arc<Pressure>) -> Self {
+        let openings = Semaphore::new(OPENINGS as usize);
+        let large_opening = Semaphore::new(1);
+        let [bytes, looked_at] = [0, 0].map(AtomicUsize::new);
+        Self { bytes, looked_at, max_bytes, pressure, openings, large_opening }
+    }
+
+    /// The memory of the process was looked at, with all that is held now.
+    pub fn looked_at(&self) {
+        self.looked_at.store(self.bytes(), Relaxed);
+    }
+
+    /// Bytes held now.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Relaxed)
+    }
+
+    /// Leave to open a selection of a query that may hold so much, in turn with those of all queries.
+    pub(crate) async fn opening(&self, of_query: usize) -> Result<Opening<'_>, QueryError> {
+        let turn = self.openings.acquire().await.map_err(|_| QueryError::Canceled)?;
+        let mut max_bytes = of_query / OPENINGS as usize;
+        if self.is_short(self.bytes()) {
+            max_bytes = max_bytes.min(self.little());
+        }
+        Ok(Opening { max_bytes, _turn: turn })
+    }
+
+    /// The same for a selection to which that was too little.
+    pub(crate) async fn large_opening(&self, of_query: usize) -> Result<Opening<'_>, QueryError> {
+        let turn = self.large_opening.acquire().await.map_err(|_| QueryError::Canceled)?;
+        let now = self.bytes();
+        if self.is_short(now) {
+            return Err(self.refuse(self.short(now)));
+        }
+        Ok(Opening { max_bytes: of_query, _turn: turn })
+    }
+
+    /// Takes more for a query that then holds `of_query` bytes. They are held, whatever the answer is; the
+    /// error says why it is too much.
+    pub(crate) fn try_take(&self, bytes: usize, of_query: usize) -> Result<(), String> {
+        let now = self.bytes.fetch_add(bytes, Relaxed) + bytes;
+        let little = self.little();
+        if bytes == 0 || of_query <= little {
+            return Ok(());
+        }
+        if now > self.max_bytes {
+            return Err(format!(
+                "all queries would hold more than {} in memory, which is half of the setting \
+                 {MEMORY_LIMIT}",
+                ShownSize::of(self.max_bytes)
+            ));
+        }
+        if self.is_short(now) { Err(self.short(now)) } else { Ok(()) }
+    }
+
+    /// A query is refused.
+    pub(crate) fn refuse(&self, why: String) -> QueryError {
+        self.pressure.count(Refused::Query);
+        QueryError::Limit { what: why, setting: MEMORY_LIMIT }
+    }
+
+    /// What a query may always hold.
+    fn little(&self) -> usize {
+        usize::try_from(self.pressure.limit() / LITTLE).unwrap_or(usize::MAX)
+    }
+
+    /// Bytes that queries took since the process was last looked at, if they hold `now` bytes.
+    fn taken(&self, now: usize) -> u64 {
+        now.saturating_sub(self.looked_at.load(Relaxed)) as u64
+    }
+
+    /// Whether memory is short, if all queries hold `now` bytes.
+    fn is_short(&self, now: usize) -> bool {
+        !self.pressure.has_room_for_answers(self.taken(now))
+    }
+
+    /// Why a query may not hold more than a little while memory is short.
+    fn short(&self, now: usize) -> String {
+        let (text, little) = (self.pressure.text(), ShownSize::of(self.little()));
+        let more = match self.taken(now) {
+            _ if !self.pressure.has_room_for_answers(0) => String::new(),
+            taken => {
+                let taken = ShownSize::of(taken);
+                format!(", and queries took {taken} more since it was looked at")
+            }
+        };
+        format!("{text}{more}: no query may hold more than {little} now")
+    }
+
+    /// Gives bytes back.
+    pub(crate) fn release(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Relaxed);
+    }
+}
+
+impl PartialEq for QueryMemory {
+    /// Whether they are one.
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for QueryMemory {}
+
+impl Default for QueryMemory {
+    /// As much as there is.
+    fn default() -> Self {
+        Self::new(usize::MAX, Arc::default())
+    }
+}

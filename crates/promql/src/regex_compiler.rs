@@ -1,0 +1,280 @@
+//! The compiler of requests' costly regular expressions: a few at a time, on threads that may block, within the time of
+//! the request and within the memory that there is for them.
+//!
+//! Requests whose patterns are cheap or cached never come here (see [`PatternSet`]). What a request is, and how it is
+//! read, is not known.
+
+use std::num::NonZero;
+use std::sync::Arc;
+use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
+
+use regex::Regex;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout_at;
+
+use super::budget::Held;
+use super::error::{COMPILING, LimitSource, QueryError, joined};
+use super::queue::Queue;
+use promkairos_model::limits::{MAX_REGEX_BYTES, MAX_REQUEST_REGEX_BYTES};
+use promkairos_model::{
+    CHEAP_BYTES, CHEAP_TEXT, Missing, PatternCache, PatternSet, RegexError, anchored_re2,
+    compiled_bytes,
+};
+use promkairos_storage::MEMORY_LIMIT;
+
+/// Bytes by which room is given.
+const UNIT: usize = 1 << 10;
+/// How many times the size of its text a pattern takes in memory while it is read and compiled.
+const READING: usize = 100;
+
+/// Compiles the regular expressions of all requests.
+#[derive(Debug)]
+pub struct RegexCompiler {
+    cache: Arc<PatternCache>,
+    /// Bytes that the patterns of a request may take compiled.
+    most_bytes: usize,
+    /// Room for what is compiled and not cached, until its requests have ended.
+    room: Arc<Semaphore>,
+    /// Half of the processors: the other half is for everybody else.
+    places: Arc<Semaphore>,
+    waiting: Queue,
+}
+
+/// Until when the regular expressions of a request have to be compiled, and how many requests may wait for that.
+#[derive(Debug, Clone, Copy)]
+pub struct CompileDeadline {
+    /// When it began.
+    pub began: Instant,
+    /// How long it may take.
+    pub limit: Duration,
+    /// Who says so.
+    pub of: LimitSource,
+    /// Requests that may wait.
+    pub max_queue: usize,
+}
+
+impl CompileDeadline {
+    fn late(&self) -> QueryError {
+        QueryError::TimedOut { place: COMPILING, limit: self.limit, of: self.of }
+    }
+
+    async fn wait(
+        &self,
+        permits: &Arc<Semaphore>,
+        count: u32,
+    ) -> Result<OwnedSemaphorePermit, QueryError> {
+        let end = tokio::time::Instant::from_std(self.began + self.limit);
+        let permit = timeout_at(end, Arc::clone(permits).acquire_many_owned(count)).await;
+        permit.map_err(|_| self.late())?.map_err(|_| QueryError::Canceled)
+    }
+}
+
+/// Memory of the patterns of a request, which others have when this is dropped.
+#[derive(Debug, Default)]
+pub struct PatternRoom {
+    _taken: Vec<OwnedSemaphorePermit>,
+}
+
+impl Default for RegexCompiler {
+    /// As much as there is.
+    fn default() -> Self {
+        Self::new(usize::MAX)
+    }
+}
+
+impl RegexCompiler {
+    /// `bytes` is what the patterns of all requests under way may take, and those of a single request; the cache has
+    /// half of it.
+    pub fn new(bytes: usize) -> Self {
+        let most_bytes = bytes.clamp(UNIT, MAX_REQUEST_REGEX_BYTES);
+        let processors = available_parallelism().map_or(1, NonZero::get);
+        Self {
+            cache: Arc::new(PatternCache::new(most_bytes / 2)),
+            most_bytes,
+            room: Arc::new(Semaphore::new(most_bytes / UNIT)),
+            places: Arc::new(Semaphore::new((processors / 2).max(1))),
+            waiting: Queue::default(),
+        }
+    }
+
+    /// For a request.
+    pub fn set(&self) -> PatternSet {
+        PatternSet::new(&self.cache, self.most_bytes)
+    }
+
+    /// Compiles what a request misses.
+    pub async fn compile(
+        &self,
+        mut set: PatternSet,
+        missing: Vec<Missing>,
+        deadline: &CompileDeadline,
+    ) -> Result<(PatternSet, PatternRoom), QueryError> {
+        self.check_texts(&missing)?;
+        let until = " until their regular expressions are compiled";
+        let waiting = self.waiting.join_within(deadline.max_queue, until)?;
+        let place = deadline.wait(&self.places, 1).await?;
+        let measured = missing.clone();
+        let measure = move || {
+            let _place = place;
+            Ok(measured.iter().map(Missing::bytes).fold(0, usize::saturating_add))
+        };
+        let bytes: usize = self.in_time(deadline, measure).await?;
+        let units = (bytes / UNIT).clamp(1, self.most_bytes / UNIT);
+        let taken = deadline.wait(&self.room, u32::try_from(units).unwrap_or(u32::MAX)).await?;
+        let place = deadline.wait(&self.places, 1).await?;
+        drop(waiting);
+        // The caller may have gone; the permit is held until the compilation ends.
+        let compile = move || {
+            let _place = place;
+            missing.iter().for_each(|one| set.compile(one));
+            Ok((set, PatternRoom { _taken: vec![taken] }))
+        };
+        self.in_time(deadline, compile).await
+    }
+
+    /// The pattern with its groups, on a thread that may block. What it takes is held.
+    pub(crate) fn groups(
+        &self,
+        pattern: &str,
+        held: &mut Held,
+        deadline: &CompileDeadline,
+        runtime: &Handle,
+    ) -> Result<Result<Regex, RegexError>, QueryError> {
+        let most = self.most_bytes.min(MAX_REGEX_BYTES);
+        let share = |regex: Result<Regex, RegexError>| regex.map_err(|e| e.among(self.most_bytes));
+        let bytes = match pattern.len() <= CHEAP_TEXT {
+            true => compiled_bytes(pattern).unwrap_or(0),
+            false => usize::MAX,
+        };
+        if bytes <= CHEAP_BYTES {
+            return Ok(share(anchored_re2(pattern, most)));
+        }
+        let _place = runtime.block_on(deadline.wait(&self.places, 1))?;
+        let reading = pattern.len().saturating_mul(READING);
+        held.take(0, compiled_bytes(pattern).unwrap_or(0).min(most).saturating_add(reading))?;
+        let regex = share(anchored_re2(pattern, most));
+        held.give(reading);
+        Ok(regex)
+    }
+
+    /// What `work` gives, if it does in time. It goes on without its caller.
+    async fn in_time<T: Send + 'static>(
+        &self,
+        deadline: &CompileDeadline,
+        work: impl FnOnce() -> Result<T, QueryError> + Send + 'static,
+    ) -> Result<T, QueryError> {
+        let end = tokio::time::Instant::from_std(deadline.began + deadline.limit);
+        let done = timeout_at(end, spawn_blocking(work)).await;
+        done.map_or_else(|_| Err(deadline.late()), joined)
+    }
+
+    /// Reading takes memory too, of which nothing is counted.
+    fn check_texts(&self, missing: &[Missing]) -> Result<(), QueryError> {
+        let texts: usize = missing.iter().map(Missing::text_bytes).sum();
+        let most = self.most_bytes * 2 / READING;
+        if texts <= most {
+            return Ok(());
+        }
+        let what = format!(
+            "the regular expressions of the request have {texts} bytes of text; at most {most} bytes are allowed, \
+             which follow from the setting {MEMORY_LIMIT}"
+        );
+        Err(QueryError::Limit { what, setting: MEMORY_LIMIT })
+    }
+}
+
+impl PartialEq for RegexCompiler {
+    /// Whether they are one.
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for RegexCompiler {}
+
+impl PatternRoom {
+    /// Both.
+    pub fn and(mut self, other: Self) -> Self {
+        self._taken.extend(other._taken);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use promkairos_model::MatchOp;
+
+    /// Takes long to compile, even in a debug build no more than a second.
+    fn costly(number: usize) -> String {
+        format!("{}{number}", "(a{1,9}b.*){1,9}".repeat(20))
+    }
+
+    fn deadline(limit: Duration, max_queue: usize) -> CompileDeadline {
+        CompileDeadline {
+            began: Instant::now(),
+            limit,
+            of: LimitSource::Setting("query-timeout"),
+            max_queue,
+        }
+    }
+
+    fn missing(compiler: &RegexCompiler, text: &str) -> (PatternSet, Vec<Missing>) {
+        let mut set = compiler.set();
+        let share = set.share(1);
+        set.matcher(share, MatchOp::Regex, "l", text).expect("valid");
+        let missing = set.take_missing();
+        assert_eq!(missing.len(), 1);
+        (set, missing)
+    }
+
+    #[tokio::test]
+    async fn compiling_is_inside_the_time_and_the_queue() {
+        let compiler = RegexCompiler::new(16 << 20);
+        let all = compiler.places.available_permits() as u32;
+        let places = Arc::clone(&compiler.places).try_acquire_many_owned(all).expect("all");
+        let (set, texts) = missing(&compiler, &costly(1));
+        let short = deadline(Duration::from_millis(5), 1);
+        let error = compiler.compile(set, texts, &short).await.expect_err("no place").to_string();
+        let want = "query timed out in compiling of regular expressions: longer than 5ms, which is the setting \
+                    query-timeout";
+        assert_eq!(error, want);
+        let (set, texts) = missing(&compiler, &costly(1));
+        let long = deadline(Duration::from_secs(3600), 1);
+        let mut waits = std::pin::pin!(compiler.compile(set, texts, &long));
+        assert!(futures::poll!(waits.as_mut()).is_pending());
+        let (set, texts) = missing(&compiler, &costly(2));
+        let error = compiler.compile(set, texts, &long).await.expect_err("one waits").to_string();
+        assert!(error.ends_with("more than 1, which is the setting query-max-queue"), "{error}");
+        drop(places);
+        let (mut set, room) = waits.await.expect("it has a place");
+        let share = set.share(1);
+        let matcher = set.matcher(share, MatchOp::Regex, "l", &costly(1)).expect("compiled");
+        assert!(matcher.matches(&format!("{}1", "ab".repeat(20))));
+        assert!(compiler.room.available_permits() < compiler.most_bytes / UNIT);
+        drop(room);
+        assert_eq!(compiler.room.available_permits(), compiler.most_bytes / UNIT);
+        // It is known now.
+        let mut set = compiler.set();
+        set.matcher(share, MatchOp::Regex, "l", &costly(1)).expect("known");
+        assert!(set.take_missing().is_empty());
+    }
+
+    #[tokio::test]
+    async fn sizes_are_bounded_by_memory() {
+        let compiler = RegexCompiler::new(1 << 20);
+        let hour = deadline(Duration::from_secs(3600), 1);
+        let text = "(a{1,9}b.*){1,9}".repeat(200);
+        let (set, texts) = missing(&compiler, &text);
+        let (mut set, _room) = compiler.compile(set, texts, &hour).await.expect("in time");
+        let error = set.matcher(1 << 20, MatchOp::Regex, "l", &text).expect_err("too large");
+        assert!(matches!(error, RegexError::TooLarge { most: 1_048_576, whole: 1_048_576 }));
+        assert!(error.to_string().contains("setting memory-limit"), "{error}");
+        let (set, texts) = missing(&compiler, &"a.*|".repeat(10_000));
+        let error = compiler.compile(set, texts, &hour).await.expect_err("too long").to_string();
+        assert!(error.contains("the setting memory-limit"), "{error}");
+    }
+}

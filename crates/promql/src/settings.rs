@@ -1,0 +1,115 @@
+//! What the engine is told once: the limits of queries and the features that are switched on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::query_memory::QueryMemory;
+use super::regex_compiler::RegexCompiler;
+use promkairos_model::limits::MAX_QUERY_DEPTH;
+
+/// Names of settings, for errors that say which limit was passed.
+pub(crate) const MAX_SAMPLES: &str = "query-max-samples";
+pub(crate) const MAX_BYTES: &str = "query-max-memory";
+pub(crate) const TIMEOUT: &str = "query-timeout";
+pub(crate) const MAX_DEPTH: &str = "query-max-depth";
+pub(crate) const MAX_QUEUE: &str = "query-max-queue";
+pub(crate) const MAX_SERIES: &str = "query-max-series";
+pub(crate) const MAX_SAMPLES_READ: &str = "query-max-samples-read";
+pub(crate) const MAX_DURATION: &str = "query-max-duration";
+
+/// Settings of the engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Most samples that a query may hold in memory at a time; a histogram counts for several.
+    pub max_samples: usize,
+    /// Most bytes of labels and points that a query may hold in memory at a time.
+    pub max_bytes: usize,
+    /// What all queries hold together, and may.
+    pub memory: Arc<QueryMemory>,
+    /// Compiles the regular expressions of all requests.
+    pub regex_compiler: Arc<RegexCompiler>,
+    /// Longest time that a query may take, waiting for its turn included.
+    pub timeout: Duration,
+    /// The same in its place, where it is not 0.
+    pub max_duration: Duration,
+    /// Most series of all selectors of a query; 0 = any number.
+    pub max_series: u64,
+    /// Most samples that a query may take from the store; 0 = any number.
+    pub max_samples_read: u64,
+    /// Deepest nesting of an expression.
+    pub max_depth: usize,
+    /// Queries that are evaluated at a time; more wait.
+    pub max_concurrent: usize,
+    /// Queries that may wait; more are refused.
+    pub max_queue: usize,
+    /// How long a point counts as the newest one of its series.
+    pub lookback: Duration,
+    /// Step of a subquery that names none.
+    pub subquery_step: Duration,
+    /// When the metric's name goes.
+    pub name_removal: NameRemoval,
+    /// Whether start timestamps of points are used to find resets of counters.
+    pub start_timestamps: StartTimestamps,
+    /// By what a metric is taken for a counter.
+    pub counter_sign: CounterSign,
+}
+
+/// When the metric's name goes out of a result that no longer means the metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameRemoval {
+    /// At each operation.
+    AtOnce,
+    /// At the end, so that operations in between still see it.
+    Delayed,
+}
+
+/// Whether start timestamps are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartTimestamps {
+    /// They are not looked at.
+    Ignored,
+    /// They tell resets of counters.
+    Used,
+}
+
+/// By what a metric is taken for a counter: `rate` of another is told to the user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CounterSign {
+    /// By the end of its name.
+    Name,
+    /// By its label `__type__`.
+    Type,
+}
+
+impl Settings {
+    /// Longest time that a query may take, and the setting that says so.
+    pub fn longest(&self) -> (Duration, &'static str) {
+        match self.max_duration {
+            Duration::ZERO => (self.timeout, TIMEOUT),
+            longest => (longest, MAX_DURATION),
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            max_samples: 50_000_000,
+            max_bytes: 2 << 30,
+            memory: Arc::default(),
+            regex_compiler: Arc::default(),
+            timeout: Duration::from_secs(120),
+            max_duration: Duration::ZERO,
+            max_series: 0,
+            max_samples_read: 0,
+            max_depth: MAX_QUERY_DEPTH,
+            max_concurrent: 20,
+            max_queue: 1000,
+            lookback: Duration::from_secs(300),
+            subquery_step: Duration::from_secs(60),
+            name_removal: NameRemoval::AtOnce,
+            start_timestamps: StartTimestamps::Ignored,
+            counter_sign: CounterSign::Name,
+        }
+    }
+}

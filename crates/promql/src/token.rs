@@ -1,0 +1,181 @@
+//! The words of the language, and how errors name them.
+//!
+//! A token has its kind and its place; its text is that of the query.
+
+use super::operator::{Aggregator, BinaryOp};
+use super::position::Span;
+use super::strings::quoted;
+
+/// A word of a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Token {
+    pub(crate) kind: Kind,
+    pub(crate) span: Span,
+}
+
+/// What a word is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    End,
+    /// A name without a colon that is no keyword.
+    Identifier,
+    /// A name with a colon.
+    MetricIdentifier,
+    Number,
+    Duration,
+    String,
+    LeftParen,
+    RightParen,
+    LeftBrace,
+    RightBrace,
+    LeftBracket,
+    RightBracket,
+    Comma,
+    Colon,
+    /// `=`
+    Assign,
+    /// `=~`
+    RegexMatch,
+    /// `!~`
+    RegexMismatch,
+    /// `@`
+    At,
+    Operator(BinaryOp),
+    Aggregator(Aggregator),
+    Keyword(Keyword),
+    QueryTime(QueryTime),
+}
+
+/// Words that say how something is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keyword {
+    Anchored,
+    Bool,
+    By,
+    Fill,
+    FillLeft,
+    FillRight,
+    GroupLeft,
+    GroupRight,
+    Ignoring,
+    Offset,
+    On,
+    Smoothed,
+    Without,
+}
+
+/// Functions that are words of their own, as they also stand after `@` and in durations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum QueryTime {
+    Start,
+    End,
+    Step,
+    Range,
+    MaxOf,
+    MinOf,
+}
+
+impl Kind {
+    /// What a name in lower case is, if it is a word of the language.
+    pub(crate) fn of_word(word: &str) -> Option<Self> {
+        if let Some(&op) = Aggregator::ALL.iter().find(|op| op.name() == word) {
+            return Some(Self::Aggregator(op));
+        }
+        Some(match word {
+            "and" => Self::Operator(BinaryOp::And),
+            "or" => Self::Operator(BinaryOp::Or),
+            "unless" => Self::Operator(BinaryOp::Unless),
+            "atan2" => Self::Operator(BinaryOp::Atan2),
+            "anchored" => Self::Keyword(Keyword::Anchored),
+            "bool" => Self::Keyword(Keyword::Bool),
+            "by" => Self::Keyword(Keyword::By),
+            "fill" => Self::Keyword(Keyword::Fill),
+            "fill_left" => Self::Keyword(Keyword::FillLeft),
+            "fill_right" => Self::Keyword(Keyword::FillRight),
+            "group_left" => Self::Keyword(Keyword::GroupLeft),
+            "group_right" => Self::Keyword(Keyword::GroupRight),
+            "ignoring" => Self::Keyword(Keyword::Ignoring),
+            "offset" => Self::Keyword(Keyword::Offset),
+            "on" => Self::Keyword(Keyword::On),
+            "smoothed" => Self::Keyword(Keyword::Smoothed),
+            "without" => Self::Keyword(Keyword::Without),
+            "start" => Self::QueryTime(QueryTime::Start),
+            "end" => Self::QueryTime(QueryTime::End),
+            "inf" | "nan" => Self::Number,
+            _ => return Self::of_duration_word(word),
+        })
+    }
+
+    /// The same for the words that may stand in a duration.
+    pub(crate) fn of_duration_word(word: &str) -> Option<Self> {
+        Some(Self::QueryTime(match word {
+            "step" => QueryTime::Step,
+            "range" => QueryTime::Range,
+            "max_of" => QueryTime::MaxOf,
+            "min_of" => QueryTime::MinOf,
+            _ => return None,
+        }))
+    }
+
+    /// Whether a word of this kind can be the name of a metric.
+    pub(crate) fn can_name_metric(self) -> bool {
+        use Keyword::{Anchored, By, Fill, FillLeft, FillRight, Offset, Smoothed, Without};
+        match self {
+            Self::Identifier | Self::MetricIdentifier => true,
+            Self::Aggregator(_) | Self::QueryTime(_) => true,
+            Self::Operator(op) => op.is_set(),
+            Self::Keyword(
+                Anchored | By | Fill | FillLeft | FillRight | Offset | Smoothed | Without,
+            ) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether a word of this kind can be the name of a label in `by (…)`, `on (…)` and the like.
+    pub(crate) fn can_name_label(self) -> bool {
+        self.can_name_metric() || matches!(self, Self::Keyword(_) | Self::Operator(BinaryOp::Atan2))
+    }
+
+    /// Whether an expression can begin with a word of this kind.
+    pub(crate) fn can_begin_expr(self) -> bool {
+        self.can_name_metric()
+            || matches!(self, Self::Number | Self::Duration | Self::String)
+            || matches!(self, Self::LeftParen | Self::LeftBrace)
+            || matches!(self, Self::Operator(BinaryOp::Add | BinaryOp::Sub))
+    }
+}
+
+impl Token {
+    /// Its text, given the text of the query.
+    pub(crate) fn text(self, query: &str) -> &str {
+        &query[self.span.start..self.span.end]
+    }
+
+    /// How an error names it.
+    pub(crate) fn describe(self, query: &str) -> String {
+        let text = self.text(query);
+        match self.kind {
+            Kind::End => "end of input".into(),
+            Kind::Identifier => format!("identifier {}", quoted(text)),
+            Kind::MetricIdentifier => format!("metric identifier {}", quoted(text)),
+            Kind::Number => format!("number {}", shortened(text)),
+            Kind::Duration => format!("duration {}", shortened(text)),
+            Kind::String => format!("string {}", shortened(text)),
+            Kind::Keyword(_) => format!("<{text}>"),
+            Kind::Operator(_) | Kind::At | Kind::RegexMatch | Kind::RegexMismatch => {
+                format!("<op:{text}>")
+            }
+            Kind::Aggregator(_) => format!("<aggr:{text}>"),
+            _ => shortened(text),
+        }
+    }
+}
+
+/// Quoted; of a long text only how it begins.
+fn shortened(text: &str) -> String {
+    if text.len() <= 10 {
+        return quoted(text);
+    }
+    let end = text.char_indices().nth(10).map_or(text.len(), |(at, _)| at);
+    format!("{}...", quoted(&text[..end]))
+}
