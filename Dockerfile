@@ -7,6 +7,7 @@ COPY src src
 COPY crates crates
 COPY bench bench
 COPY tests/sim tests/sim
+COPY xtask xtask
 COPY README.md README.md
 # What --version says of it: docker build --build-arg BUILD_COMMIT=$(git rev-parse --short=12 HEAD)
 ARG BUILD_COMMIT=

@@ -10,7 +10,12 @@ case ${1:-} in
   *) echo "usage: ./test.sh [long]" >&2; exit 2 ;;
 esac
 
-step() { printf '\n== %s (%s s)\n' "$*" "$SECONDS"; }
+times=
+# step NAME: what begins now.
+step() {
+  printf '\n== %s (%s s)\n' "$*" "$SECONDS"
+  times+="$SECONDS $*"$'\n'
+}
 
 step packages
 tests/peers/fetch.sh packages
@@ -97,3 +102,4 @@ export RUST_BACKTRACE=0
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) + 1))}
 cargo test --workspace
 step "all good"
+awk 'NR > 1 { printf "%6d s %s\n", $1 - begun, name } { begun = $1; name = $2 }' < <(printf '%s' "$times")

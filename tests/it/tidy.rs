@@ -261,7 +261,7 @@ fn every_file_is_compiled() {
 }
 
 /// What Cargo finds by itself or by a `Cargo.toml`, beside the files of [`ROOT_FOLDERS`].
-const ROOTS: [&str; 8] = [
+const ROOTS: [&str; 9] = [
     "build.rs",
     "src/lib.rs",
     "src/main.rs",
@@ -270,6 +270,7 @@ const ROOTS: [&str; 8] = [
     "bench/micro/src/lib.rs",
     "tests/sim/src/lib.rs",
     "tests/sim/src/main.rs",
+    "xtask/src/main.rs",
 ];
 /// Every file of them is a program.
 const ROOT_FOLDERS: [&str; 3] = ["fuzz/fuzz_targets", "bench/micro/benches", "tests/sim/tests"];
@@ -534,7 +535,10 @@ pub(crate) fn root() -> &'static Path {
 }
 
 fn rust_files() -> Vec<File> {
-    ["src", "crates", "tests", "bench", "fuzz", "build.rs"].into_iter().flat_map(sources).collect()
+    ["src", "crates", "tests", "bench", "fuzz", "xtask", "build.rs"]
+        .into_iter()
+        .flat_map(sources)
+        .collect()
 }
 
 /// The files with code in a folder, which must be there and have some.
