@@ -1,6 +1,6 @@
 //! Folders: what is done with the names of files, and how one file takes the place of another.
 //!
-//! What holds points goes through these traits: [`Folders`] here, and with it [`Files`](super::embedded::Files) for
+//! What holds points goes through these traits: [`Folders`] here, and with it `Files` for
 //! the part files, [`LogFiles`](super::log_files::LogFiles) for the log and the quarantine file. They are this narrow
 //! so that a test can stand a failing or forgetful disk in their place. Not behind them are the locks of folders, the
 //! read cache, which may be lost, and small files that are read at a start (the keyspace of a log, how far a copy
