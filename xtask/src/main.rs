@@ -26,8 +26,15 @@ const VARIABLES: [(&str, &str); 5] = [
     ("PROMKAIROS_TEST_VMALERT", "victoria-metrics/usr/bin/vmalert"),
 ];
 
-/// Words in the source of a topic that show that its tests ask a Cassandra.
-const ASKS_CASSANDRA: [&str; 3] = ["assandra", "eyspace", "airosdb"];
+/// Names in the source of a topic that show that its tests ask a Cassandra.
+const ASKS_CASSANDRA: [&str; 6] = [
+    "TestKeyspace",
+    "support::cassandra",
+    "support::kairosdb",
+    "cassandra_store",
+    "cassandra_wal",
+    "cassandra()",
+];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -84,7 +91,7 @@ fn unit(rest: &[&str]) -> Result<(), String> {
 }
 
 fn integration(filters: &[&str]) -> Result<(), String> {
-    let mut tests = cargo(&["test", "--package", "promkairos", "--test", "it", "--"]);
+    let mut tests = cargo(&["test", "--workspace", "--test", "it", "--"]);
     tests.args(filters);
     let peers = Peers::new();
     peers.fetch()?;
