@@ -1,14 +1,15 @@
 //! Queries of URLs that are longer than the HTTP library takes, over HTTP/1.
 //!
 //! Wraps the bytes of a connection. The crate `http` holds [`MAX_TARGET_BYTES`] of path and query. Where a request line
-//! has more, its query is kept here, and a header of the same length stands in its place; who serves the request takes
-//! the query back by the value of that header, which is random.
+//! has more, its query is kept here, and a header of the same length replaces it. The request gets its query back by
+//! the value of that header, which is random.
 //!
 //! Invariant: no byte is added or removed. So even where bytes look like the beginning of a request and are not, what
 //! the library takes for a request, and where that ends, stays the same; and a query belongs to one request alone.
 //! Not here: the limit of a head (`api`), HTTP/2, requests that come before the answer to another.
 
 use std::io;
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -22,7 +23,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::places::Place;
 use crate::limits::{MAX_HEAD_BYTES, MAX_TARGET_BYTES};
 
-/// The header that stands in the place of a query.
+/// The header that replaces a query.
 const HEADER: &str = "x-promkairos-query";
 /// Hexadecimal digits of its value that are random; zeros follow.
 const RANDOM_DIGITS: usize = 32;
@@ -40,7 +41,7 @@ struct Kept {
 }
 
 impl KeptQuery {
-    /// The query that a header of this request stands for; the header goes.
+    /// The query that a header of this request replaces; the header is removed.
     pub(super) fn take<B>(&self, request: &mut Request<B>) -> Option<Bytes> {
         let value = request.headers().get(HEADER)?.as_bytes();
         let is_of = |kept: &mut Kept| value.starts_with(kept.random.as_bytes());
@@ -52,45 +53,33 @@ impl KeptQuery {
     /// Keeps the query of a request line, which ends with `lines`' first line feed, if it is too long for the library.
     fn keep(&self, lines: &mut [u8]) {
         let Some(end) = lines.iter().position(|byte| *byte == b'\n') else { return };
-        let Some(target) = long_target(&lines[..end]) else { return };
-        let Some(mark) = target.query else { return };
-        // "?a=b HTTP/1.1\r\n" becomes " HTTP/1.1\r\nx-promkairos-query:0…\r\n", less the bytes of the query.
-        let filler = (target.end - mark).checked_sub(HEADER.len() + ":\r\n".len());
+        let Some(query) = long_query(&lines[..end]) else { return };
+        let zeros = query.len().checked_sub(HEADER.len() + RANDOM_DIGITS + ":\r\n".len());
         let mut random = [0; RANDOM_DIGITS / 2];
-        let Some(filler) = filler.filter(|filler| *filler >= RANDOM_DIGITS) else { return };
+        let Some(zeros) = zeros else { return };
         if SystemRandom::new().fill(&mut random).is_err() {
             return;
         }
         let random: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        let query = Bytes::copy_from_slice(&lines[mark + 1..target.end]);
-        lines.copy_within(target.end..=end, mark);
-        let header = &mut lines[mark + (end + 1 - target.end)..=end];
-        let value = format!("{HEADER}:{random}");
-        header[..value.len()].copy_from_slice(value.as_bytes());
-        header[value.len()..value.len() + filler - RANDOM_DIGITS].fill(b'0');
-        let rest = header.len() - 2;
-        header[rest..].copy_from_slice(b"\r\n");
-        *self.0.lock() = Some(Kept { random, query });
+        // "?a=b… HTTP/1.1\r\n" becomes " HTTP/1.1\r\nx-promkairos-query:5f…\r\n".
+        let header = format!("{HEADER}:{random}{}\r\n", "0".repeat(zeros));
+        let kept = Bytes::copy_from_slice(&lines[query.start + 1..query.end]);
+        lines.copy_within(query.end..=end, query.start);
+        lines[end + 1 - header.len()..=end].copy_from_slice(header.as_bytes());
+        *self.0.lock() = Some(Kept { random, query: kept });
     }
 }
 
-/// Where things are in a request line.
-struct Target {
-    /// The question mark.
-    query: Option<usize>,
-    /// Behind path and query.
-    end: usize,
-}
-
-/// The target of a request line, where it is longer than the library takes and else as it takes one.
-fn long_target(line: &[u8]) -> Option<Target> {
+/// Where the query of a request line is, with its question mark, if path and query are longer than the library takes
+/// and have only bytes that it takes.
+fn long_query(line: &[u8]) -> Option<Range<usize>> {
     let begin = method_of(line)?;
     let length = line[begin..].iter().position(|byte| *byte == b' ')?;
     let target = &line[begin..begin + length];
-    let query = target.iter().position(|byte| *byte == b'?').map(|at| begin + at);
+    let mark = target.iter().position(|byte| *byte == b'?')?;
     let is_taken = |byte: &u8| matches!(byte, 0x21 | 0x24..=0x3b | 0x3d | 0x3f..=0x7e);
     let is_long = target.len() > MAX_TARGET_BYTES && target.iter().all(is_taken);
-    is_long.then_some(Target { query, end: begin + length })
+    is_long.then_some(begin + mark..begin + length)
 }
 
 /// The bytes of a method and the blank behind it, where these bytes begin a request for a path.
