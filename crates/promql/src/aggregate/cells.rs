@@ -1,6 +1,6 @@
-//! What `sum` and `avg` keep of the floats of a group, at all steps.
+//! The running state that `sum` and `avg` keep for the floats of a group, at all steps.
 //!
-//! A series is added to all steps at once; what is absent changes nothing.
+//! A series is added to all steps at once. An absent value changes nothing.
 
 use crate::functions::Average;
 use crate::histogram::{Amount, Kahan};
@@ -8,32 +8,32 @@ use promkairos_model::is_stale;
 
 /// The floats of a group at all steps.
 pub(super) trait FloatCells: Send + Sync + 'static {
-    /// For how many samples it counts at a step.
+    /// The number of samples that the state of one step counts as in the budget.
     const SAMPLES: usize;
-    /// Nothing at any of so many steps.
+    /// An empty state for `steps` steps.
     fn new(steps: usize) -> Self;
-    /// Adds a series, which has a float a step, or [`ABSENT`](crate::points::ABSENT).
+    /// Adds a series: for each step its float, or [`ABSENT`](crate::points::ABSENT).
     fn add(&mut self, floats: &[f64]);
-    /// Adds what was added to `later`, which comes behind.
+    /// Adds the state `later`, whose series come after the series of `self`.
     fn join(&mut self, later: Self);
-    /// What came of a step; `None` where nothing was added.
+    /// The result at a step; `None` if nothing was added there.
     fn result(&self, step: usize) -> Option<f64>;
 }
 
-/// Sums of fewer than 2^60 values below 2^900 are far from overflow.
+/// A sum of fewer than 2^60 values, each below 2^900, is far from overflow.
 const TAME: f64 = 8.452712498170644e270;
 
-/// Compensated sums of floats: what a [`Kahan`] is of, a column each, so that
-/// neighbours are added together.
+/// Compensated sums of floats. The fields of [`Kahan`] are columns here, so that neighbouring
+/// steps are added together.
 pub(super) struct FloatSums {
-    /// -0 at first: to add to it gives any number as it is.
+    /// Starts at -0: adding a number to -0 gives that number unchanged.
     sums: Vec<f64>,
     errors: Vec<f64>,
-    /// Where anything was added.
+    /// Whether anything was added, by step.
     seen: Vec<bool>,
-    /// Whether that is everywhere.
+    /// Whether `seen` is true at all steps.
     all_seen: bool,
-    /// Whether all that was added is below [`TAME`].
+    /// Whether all values that were added are below [`TAME`].
     tame: bool,
 }
 
@@ -48,7 +48,7 @@ impl FloatCells for FloatSums {
     fn add(&mut self, floats: &[f64]) {
         debug_assert_eq!(floats.len(), self.sums.len());
         let cells = self.sums.iter_mut().zip(&mut self.errors).zip(floats);
-        // Neither is a NaN, so nothing is absent.
+        // `tame` implies that no value is NaN, so no value is absent.
         let tame = floats.iter().fold(self.tame, |all, value| all & (value.abs() < TAME));
         if !tame {
             for (((sum, error), value), seen) in cells.zip(&mut self.seen) {
@@ -63,8 +63,8 @@ impl FloatCells for FloatSums {
             return;
         }
         for ((sum, error), value) in cells {
-            // What the addition loses, out of its own differences: as [`Kahan::add`], without a branch (Knuth, The Art
-            // of Computer Programming 2, 4.2.2, theorem B).
+            // The rounding error of the addition, as in [`Kahan::add`] but without a branch (Knuth,
+            // The Art of Computer Programming 2, 4.2.2, theorem B).
             let total = *sum + value;
             let value_part = total - *sum;
             *error += (*sum - (total - value_part)) + (value - value_part);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     fn bits(value: Option<f64>) -> Option<u64> {
-        // Which of two NaNs an addition gives is the machine's.
+        // Which of two NaNs an addition returns depends on the machine.
         value.map(|value| if value.is_nan() { f64::NAN } else { value }).map(f64::to_bits)
     }
 

@@ -1,7 +1,7 @@
-//! `count_values`: a group for each value.
+//! `count_values`: one group for each distinct value.
 //!
-//! Which values there are is known only from the points, so this is the one operator that reads its
-//! input before its label sets are known.
+//! The values are known only from the points, so this operator reads its whole input before its
+//! label sets are known.
 
 use std::collections::HashMap;
 
@@ -17,10 +17,10 @@ use crate::series_list::made_bytes;
 use crate::strings::quoted_bytes;
 use promkairos_model::Labels;
 
-/// Bytes of a value beside its labels and counts.
+/// Bytes of a value in addition to its labels and counts.
 const VALUE_BYTES: usize = 192;
 
-/// Counts the values of `input`, which stand in a label of this name.
+/// Counts the values of `input`. In a result, the label `label` has the value as text.
 pub(crate) fn count_values(
     mut input: BoxOperator,
     label: &StringLiteral,
@@ -44,7 +44,7 @@ pub(crate) fn count_values(
     for position in 0..input.series().len() {
         input.next(&mut points)?;
         let labels = input.series()[position].labels.clone();
-        // A value often stays from step to step.
+        // A value often stays the same from step to step.
         let mut last: Option<(u64, usize)> = None;
         for (step, value) in points.iter() {
             let bits =
@@ -59,7 +59,7 @@ pub(crate) fn count_values(
                     match counted.get(&group) {
                         Some(at) => *at,
                         None => {
-                            // The label set was made; more of it are not before it has its place.
+                            // Memory is reserved for this label set before another one is made.
                             held.take(steps, steps * 4 + made_bytes(&group) + VALUE_BYTES)?;
                             counted.insert(group.clone(), results.len());
                             results.push((Series::new(group), vec![0; steps]));

@@ -1,7 +1,7 @@
-//! Folds of floats: count, group, min, max, variance. But for the first two, histograms are left
-//! out, which is told.
+//! Folds of floats: count, group, min, max, variance. All but `count` and `group` ignore
+//! histograms, and annotate the query if they ignored any.
 //!
-//! Variance has no [`Joins`]: its method goes by one value after the other.
+//! Variance has no [`Joins`]: its method adds one value after another.
 
 use std::marker::PhantomData;
 
@@ -13,7 +13,7 @@ use crate::points::{ABSENT, Points};
 use crate::position::Span;
 use promkairos_model::is_stale;
 
-/// `count`: how many points there are.
+/// `count`: the number of points.
 pub(super) struct Count;
 
 impl Fold for Count {
@@ -107,7 +107,7 @@ impl Fold for Group {
     }
 }
 
-/// Which of two floats is kept; NaN only when there is nothing else.
+/// Which of two floats is kept. NaN is kept only if there is no other value.
 pub(super) trait Better: Send + Sync + 'static {
     const OP: Aggregator;
     fn better(new: f64, old: f64) -> bool;
@@ -180,14 +180,14 @@ impl<B: Better> Fold for Extreme<B> {
 
 fn keep_better<B: Better>(state: &mut [f64], floats: &[f64]) {
     for (old, new) in state.iter_mut().zip(floats) {
-        // What is absent is a NaN too, so the first value is taken.
+        // An absent value is a NaN too, so the first value is taken.
         if B::better(*new, *old) || (old.is_nan() && !is_stale(*new)) {
             *old = *new;
         }
     }
 }
 
-/// Which measure of spread, and where.
+/// Which measure of spread, and its place in the query.
 pub(super) struct Spread {
     pub(super) op: Aggregator,
     pub(super) span: Span,
@@ -196,7 +196,7 @@ pub(super) struct Spread {
 /// `stdvar` and `stddev`, by Welford's method.
 pub(super) struct Variance(pub(super) Spread);
 
-/// What is known at a step.
+/// The running state at a step.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Moments {
     count: f64,

@@ -1,8 +1,8 @@
-//! The operator that folds groups: reads series after series into the cells of their groups and
-//! gives a group when its last series was read.
+//! The operator that folds groups. It reads one series after another into the states of their
+//! groups, and gives a group when its last series was read.
 //!
-//! Where the points come from many series at a time, [pieces](super::pieces) are folded there, and
-//! joined here in their order.
+//! Where the input computes the points of many series at a time, it also folds the
+//! [pieces](super::pieces). The states of pieces are joined here in their order.
 
 use std::sync::Arc;
 
@@ -17,31 +17,31 @@ use crate::operators::{BoxOperator, Operator, PIECE, PieceFolder, Series};
 use crate::points::Points;
 use crate::position::Span;
 
-/// Puts what a later state has taken in behind what is there.
+/// Joins a state with a later one, whose series come after its own.
 pub(super) type Joins<S> = fn(&mut S, S);
 
 /// What a fold does with the series of a group.
 pub(super) trait Fold: Send + Sync + 'static {
-    /// What is kept of a group.
+    /// The state of a group.
     type State: Send;
 
-    /// A group of no series yet.
+    /// The state of a group without series.
     fn begin(&self, steps: usize) -> Self::State;
 
-    /// How many samples a state of so many steps counts for at first.
+    /// The number of samples that a new state of `steps` steps counts as in the budget.
     fn samples(&self, steps: usize) -> usize {
         steps
     }
 
-    /// And bytes.
+    /// The bytes of a new state of `steps` steps.
     fn bytes(&self, steps: usize) -> usize {
         self.samples(steps).saturating_mul(16)
     }
 
-    /// Takes in the floats of a series. Gives the samples that the state grew by.
+    /// Adds the floats of a series. Returns the number of samples by which the state grew.
     fn add_floats(&self, state: &mut Self::State, floats: &[f64]) -> usize;
 
-    /// The same of its histograms, which it counts in the budget; a fold of floats alone leaves them out.
+    /// Adds the histograms of a series and counts them in the budget. The default ignores them.
     fn add_histograms(
         &self,
         _state: &mut Self::State,
@@ -55,12 +55,12 @@ pub(super) trait Fold: Send + Sync + 'static {
         Ok(())
     }
 
-    /// What is said to leave histograms out, and where it stands, if it does.
+    /// For a fold that ignores histograms: the aggregator and the place that the note names.
     fn of_floats_alone(&self) -> Option<(Aggregator, Span)> {
         None
     }
 
-    /// How states of a fixed size that took in floats alone are joined, if they can be.
+    /// How to join states of a fixed size that hold only floats; `None` if they cannot be joined.
     fn joins(&self) -> Option<Joins<Self::State>> {
         None
     }
@@ -74,7 +74,7 @@ pub(super) trait Fold: Send + Sync + 'static {
     ) -> Result<(), QueryError>;
 }
 
-/// Tells that histograms are left out, if there are any.
+/// Adds the note that histograms are ignored, if there are any.
 pub(super) fn tell_ignored(points: &Points, op: Aggregator, span: Span, context: &Context) {
     if points.histograms().next().is_some() {
         let aggregation = op.name();
@@ -82,17 +82,17 @@ pub(super) fn tell_ignored(points: &Points, op: Aggregator, span: Span, context:
     }
 }
 
-/// A series of the input. Its labels are looked at only when they are wanted.
+/// A series of the input. Its labels are read only when they are needed.
 pub(super) struct Origin<'a> {
     input: &'a dyn Operator,
     position: usize,
 }
 
 impl Origin<'_> {
-    /// The metric that it says it is of.
+    /// The name of the metric; empty if the series has lost its name.
     pub(super) fn metric_name(&self) -> &str {
         if self.input.named().is_some() {
-            // It has lost its name, and need not be made to say so.
+            // The series has lost its name. Its label set is not made just to find that out.
             return "";
         }
         self.input.series()[self.position].labels.as_ref().metric_name()
@@ -104,7 +104,7 @@ pub(super) struct Folded<F: Fold> {
     input: BoxOperator,
     groups: Arc<Groups>,
     fold: Arc<F>,
-    /// Set where the input has pieces folded.
+    /// Set if the input folds pieces.
     pieces: Option<Arc<Pieces<F>>>,
     states: Vec<Option<(F::State, Held)>>,
     steps: usize,
@@ -139,7 +139,7 @@ impl<F: Fold> Folded<F> {
         })
     }
 
-    /// Reads one series, or all of a piece.
+    /// Reads one series, or a whole piece.
     fn read_some(&mut self) -> Result<(), QueryError> {
         let pieces = self.pieces.as_ref().filter(|_| self.read.is_multiple_of(PIECE));
         match pieces.filter(|pieces| pieces.wants(self.read / PIECE)) {
@@ -155,7 +155,7 @@ impl<F: Fold> Folded<F> {
             for count in 1..=length {
                 self.read_series(count - 1)?;
                 if self.scratch[count - 1].has_histograms() {
-                    // Such a piece is not folded for itself, and its points are large.
+                    // A piece with histograms is not folded separately, and its points are large.
                     return self.add(count);
                 }
             }
@@ -172,13 +172,13 @@ impl<F: Fold> Folded<F> {
         Ok(())
     }
 
-    /// Reads the next series, into this place.
+    /// Reads the next series into `scratch[place]`.
     fn read_series(&mut self, place: usize) -> Result<(), QueryError> {
         self.scratch.resize_with(self.scratch.len().max(place + 1), Points::default);
         self.input.next(&mut self.scratch[place])
     }
 
-    /// Takes in what was read into the first so many places.
+    /// Adds the series in the first `count` places of `scratch` to their groups.
     fn add(&mut self, count: usize) -> Result<(), QueryError> {
         for points in &self.scratch[..count] {
             let state = &mut self.states[self.groups.of_series[self.read]];
@@ -197,7 +197,7 @@ impl<F: Fold> Folded<F> {
     }
 }
 
-/// What is kept of a group, begun with the first that it takes in.
+/// The state of a group; created when its first series is added.
 fn begun<'a, F: Fold>(
     state: &'a mut Option<(F::State, Held)>,
     fold: &F,

@@ -1,4 +1,4 @@
-//! Which series are in one group, and the labels of the groups.
+//! Assigns series to groups, and makes the labels of the groups.
 
 use std::sync::Arc;
 
@@ -11,24 +11,24 @@ use crate::labelset::{LabelChoice, METADATA_LABELS};
 use crate::operators::{Operator, Series};
 use promkairos_model::Labels;
 
-/// Bytes of a group beside its labels, and of each series in it.
+/// Bytes of a group in addition to its labels, and of each series in it.
 const GROUP_BYTES: usize = 192;
 const MEMBER_BYTES: usize = 3 * size_of::<usize>();
 
-/// Groups of series, in the order in which they are complete.
+/// Groups of series, in the order in which they become complete.
 pub(super) struct Groups {
     /// The group of each series.
     pub(super) of_series: Vec<usize>,
-    /// What each group becomes.
+    /// The result series of each group.
     pub(super) series: Vec<Series>,
-    /// For each group the position of its last series.
+    /// The position of the last series of each group.
     pub(super) last: Vec<usize>,
     _held: Held,
 }
 
 impl Groups {
-    /// Series whose labels are the same by the grouping are a group, which has these labels. They are
-    /// held of the budget.
+    /// Series with the same labels under `grouping` form a group with these labels. The memory of
+    /// the groups is taken from the budget.
     pub(super) fn new(
         input: &dyn Operator,
         grouping: &Grouping,
@@ -76,8 +76,8 @@ impl Groups {
     }
 }
 
-/// Which labels a group has of those of its series; none that describe the metric if the series are not to
-/// have them any more.
+/// Which labels of its series a group keeps. With `loses_metadata`, the labels that describe the
+/// metric are dropped too.
 pub(super) fn group_labels(grouping: &Grouping, loses_metadata: bool) -> LabelChoice<'_> {
     let lost: &[&str] = if loses_metadata { &METADATA_LABELS } else { &[] };
     match grouping {

@@ -1,4 +1,4 @@
-//! `sum` and `avg`: the folds that take floats and histograms, though not both in one group.
+//! `sum` and `avg`: the folds of floats and of histograms. A group may not mix the two.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use promkairos_model::ResetHint;
 /// `sum`, compensated.
 pub(super) type Sum = Total<FloatSums, FloatHistogram<Kahan>>;
 
-/// `avg`: the compensated sum divided; a running mean once the sum would overflow.
+/// `avg`: the compensated sum divided by the count; a running mean once the sum would overflow.
 pub(super) type Average = Total<FloatAverages, HistogramAverage>;
 
 /// Folds floats into one kind of cell and histograms into another.
@@ -33,16 +33,16 @@ pub(super) trait HistogramCell: Sized + Send + Sync + 'static {
     fn first(histogram: &FloatHistogram) -> Self;
     fn add(&mut self, histogram: &FloatHistogram) -> Result<Combined, IncompatibleSchemas>;
     fn result(self) -> FloatHistogram;
-    /// Bytes that it takes in memory.
+    /// Bytes of memory that the cell takes.
     fn heap_bytes(&self) -> usize;
-    /// The same of one that has taken in only this.
+    /// Bytes of memory that a cell takes which holds only `first`.
     fn bytes(first: &FloatHistogram) -> usize {
-        // An amount is a sum and what it is off by.
+        // An amount is a sum and its rounding error.
         2 * first.heap_bytes()
     }
 }
 
-/// Holds what the histograms of a group take.
+/// Reserves the memory of the histograms of a group.
 fn cover(held: &mut Option<Held>, bytes: usize, context: &Context) -> Result<(), QueryError> {
     held.get_or_insert_with(|| context.budget.nothing()).cover(bytes)
 }
@@ -50,17 +50,17 @@ fn cover(held: &mut Option<Held>, bytes: usize, context: &Context) -> Result<(),
 /// A group at all steps.
 pub(super) struct State<F, H> {
     floats: F,
-    /// Empty, or one a step.
+    /// Empty, or one entry for each step.
     histograms: Vec<Option<Box<Histograms<H>>>>,
     /// Bytes of the histograms.
     bytes: usize,
-    /// What they take of the budget.
+    /// The memory that the histograms take from the budget.
     held: Option<Held>,
 }
 
 /// The histograms of a group at a step.
 struct Histograms<H> {
-    /// None once they cannot be combined, or if a float came first.
+    /// `None` once histograms cannot be combined, or if a float came first.
     cell: Option<H>,
     incompatible: bool,
     reset: bool,

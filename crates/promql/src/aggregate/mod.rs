@@ -1,7 +1,7 @@
 //! Aggregations: groups of series folded into one series each, or some series of each group.
 //!
-//! Folds keep one cell a group and step, never the points of the series. A group is done when the
-//! last of its series was read.
+//! Folds keep one cell for each group and step, never the points of the series. A group is
+//! complete when its last series was read.
 
 mod cells;
 mod count_values;
@@ -34,21 +34,21 @@ use grouping::Groups;
 use histogram::{Average, Sum};
 use quantile::Quantile;
 
-/// An aggregation in its place.
+/// An aggregation and its places in the query.
 pub(crate) struct Aggregation<'a> {
-    /// How.
+    /// The aggregator.
     pub op: Aggregator,
-    /// Which series are one group; the labels are sorted.
+    /// Which series form a group; the labels are sorted.
     pub grouping: &'a Grouping,
-    /// The place of what is folded.
+    /// The place of the argument.
     pub input_span: Span,
     /// The place of the parameter.
     pub param_span: Span,
-    /// The place of the whole.
+    /// The place of the whole expression.
     pub span: Span,
 }
 
-/// Aggregates `input`; `param` is the parameter of an aggregator that has a number as one.
+/// Aggregates `input`. `param` is the parameter of an aggregator with a numeric parameter.
 pub(crate) fn aggregate(
     aggregation: &Aggregation<'_>,
     input: BoxOperator,
@@ -82,7 +82,7 @@ pub(crate) fn aggregate(
             let Some(param) = param else { return Ok(Box::new(Nothing)) };
             select::select(aggregation, input, groups, param, steps, context)?
         }
-        // It has a label for a parameter: see [`count_values`].
+        // Its parameter is a label: see [`count_values`].
         Aggregator::CountValues => Box::new(Nothing),
     })
 }
@@ -103,13 +103,13 @@ impl Param {
         self.values.iter().any(|value| value.is_nan())
     }
 
-    /// The least; NaN if there is one and −∞ is not, as Go has it.
+    /// The least value; as in Go, NaN if there is a NaN and no −∞.
     fn min(&self) -> f64 {
         let min = self.values.iter().copied().fold(f64::MAX, f64::min);
         if self.has_nan() && min != f64::NEG_INFINITY { f64::NAN } else { min }
     }
 
-    /// The greatest; NaN if there is one and +∞ is not, as Go has it.
+    /// The greatest value; as in Go, NaN if there is a NaN and no +∞.
     fn max(&self) -> f64 {
         let max = self.values.iter().copied().fold(f64::MIN, f64::max);
         if self.has_nan() && max != f64::INFINITY { f64::NAN } else { max }

@@ -1,8 +1,9 @@
-//! Folds of pieces: a fixed number of series that follow each other, folded by the thread that makes their points.
+//! Folds of pieces. A piece is a fixed number of consecutive series; the thread that makes their
+//! points folds them.
 //!
-//! Which series are a piece, and which pieces are folded for themselves, follows from the series that the store
-//! lists, their points and the number of steps. So a result does not hang on the number of cores, nor on how the series
-//! were read.
+//! Which series form a piece, and which pieces are folded separately, depends only on the series
+//! that the store lists, their points and the number of steps. So a result does not depend on the
+//! number of cores, nor on how the series were read.
 
 use std::sync::Arc;
 
@@ -14,7 +15,8 @@ use super::grouping::Groups;
 use crate::operators::{PIECE, PieceFolder};
 use crate::points::Points;
 
-/// Of more groups no piece is folded: its states would be as large as the points. Nor is one of no more series.
+/// A piece of more groups is not folded: its states would be as large as its points. A piece of at
+/// most this many series is not folded either.
 const MOST_GROUPS: usize = 4;
 
 /// Folds pieces, and keeps the states until they are taken.
@@ -26,7 +28,7 @@ pub(super) struct Pieces<F: Fold> {
     states: Mutex<HashMap<usize, States<F>>>,
 }
 
-/// Groups that a piece has series of, with what they came to.
+/// The groups that a piece has series of, and their states.
 type States<F> = Vec<(usize, <F as Fold>::State)>;
 
 impl<F: Fold> Pieces<F> {
@@ -37,12 +39,12 @@ impl<F: Fold> Pieces<F> {
         Some(Arc::new(Self { fold, joins, groups, steps, states: Mutex::default() }))
     }
 
-    /// Puts what a piece came to behind what is there.
+    /// Joins the state of a piece, which comes later, into the state of its group.
     pub(super) fn join(&self, state: &mut F::State, later: F::State) {
         (self.joins)(state, later);
     }
 
-    /// What a piece that was folded came to; once.
+    /// The states of a piece that was folded. May be called once for each piece.
     pub(super) fn take(&self, piece: usize) -> States<F> {
         self.states.lock().remove(&piece).expect("it was folded")
     }

@@ -9,13 +9,13 @@ use crate::points::Points;
 use crate::position::Span;
 use promkairos_model::is_stale;
 
-/// Bytes of the list of a step, with its first floats.
+/// Bytes of the list of a step, including its first floats.
 const LIST_BYTES: usize = size_of::<Vec<f64>>() + 32;
 
 /// `quantile`
 pub(super) struct Quantile {
     pub(super) span: Span,
-    /// Which, by step.
+    /// The quantiles, by step.
     pub(super) quantiles: Vec<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! `limitk` and `limit_ratio`: series pass, or do not, one after the other.
+//! `limitk` and `limit_ratio`: pass or drop the points of one series after another.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ pub(super) fn select(
     Ok(Box::new(Top::new(aggregation, input, groups, most, steps, context)?))
 }
 
-/// How many series are wanted at each step.
+/// The number of series to select, by step.
 fn checked_counts(param: &Param, series: usize) -> Result<Vec<usize>, QueryError> {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if param.has_nan() {
@@ -61,7 +61,7 @@ fn checked_counts(param: &Param, series: usize) -> Result<Vec<usize>, QueryError
     if param.max() >= LIMIT {
         return Err(QueryError::Execution(value(param.max()) + " overflows int64"));
     }
-    // A negative number is none.
+    // A negative number selects no series.
     Ok(param.values.iter().map(|count| (*count as usize).min(series)).collect())
 }
 
@@ -87,9 +87,9 @@ fn checked_ratios(
 struct LimitK {
     input: BoxOperator,
     groups: Groups,
-    /// How many, by step.
+    /// The number of series to select, by step.
     most: Vec<usize>,
-    /// How many were taken, by group and step.
+    /// The number of series selected so far, by group and step.
     taken: Vec<Vec<usize>>,
     held: Held,
     position: usize,
@@ -122,7 +122,7 @@ impl Operator for LimitK {
     }
 }
 
-/// The series whose hash is in a share of all hashes.
+/// The series whose hash is within a share of the range of hashes.
 struct LimitRatio {
     input: BoxOperator,
     ratios: Vec<f64>,
@@ -148,7 +148,7 @@ impl Operator for LimitRatio {
     }
 }
 
-/// The hash of a label set as Prometheus has it: XXH64 over names and values with their lengths.
+/// The hash of a label set as in Prometheus: XXH64 over names and values with their lengths.
 fn hash(labels: &Labels) -> u64 {
     let mut hasher = Xxh64::new(0);
     for (name, value) in labels.iter() {

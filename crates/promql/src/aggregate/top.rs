@@ -1,7 +1,7 @@
-//! `topk` and `bottomk`: of each group, at each step, the series with the greatest or least floats.
+//! `topk` and `bottomk`: for each group and step, the series with the greatest or least floats.
 //!
-//! A heap a group and step keeps the candidates, with the same choice among equal values as in
-//! Prometheus.
+//! A heap for each group and step keeps the candidates. Among equal values it chooses as
+//! Prometheus does.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(super) struct Top {
     groups: Groups,
     op: Aggregator,
     span: Span,
-    /// How many, by step.
+    /// The number of series to select, by step.
     most: Vec<usize>,
     steps: Steps,
     /// The candidates by group and step.
@@ -45,15 +45,15 @@ pub(super) struct Top {
     /// For each group of an instant query its candidates in order, as positions in `series`.
     ordered: Vec<Vec<usize>>,
     context: Arc<Context>,
-    /// What `members`, `ready` and `ordered` take beside the candidates.
+    /// The memory of `members`, `ready` and `ordered`; the memory of candidates is in `held`.
     _held: Held,
 }
 
-/// Bytes of a series in a group: its place there, in the order, and of its points.
+/// Bytes of a series in a group: its position as a member, in the order, and its list of points.
 const MEMBER_BYTES: usize = 4 * size_of::<usize>() + size_of::<Vec<(usize, f64)>>();
 /// Bytes of a group.
 const GROUP_BYTES: usize = 4 * size_of::<Vec<usize>>();
-/// Bytes of a candidate, and of the point that it becomes.
+/// Bytes of a candidate, and of the point that is made of it.
 const CANDIDATE_BYTES: usize = 2 * size_of::<Candidate>();
 
 impl Top {
@@ -137,7 +137,7 @@ impl Top {
                 heap.sort_by(|a, b| order(self.op, b.0, a.0));
             }
             for (value, position) in heap {
-                // Members are in rising order.
+                // Members are sorted by position.
                 let at = members.partition_point(|&member| member < position);
                 results[at].push((step, value));
                 if self.steps.is_instant() {
@@ -186,12 +186,12 @@ impl Operator for Top {
     }
 }
 
-/// Whether `a` gives way to `b`.
+/// Whether `b` replaces `a`.
 fn worse(op: Aggregator, a: f64, b: f64) -> bool {
     if op == Aggregator::TopK { a < b } else { a > b }
 }
 
-/// Whether `a` stands nearer to the top of the heap, where the worst is.
+/// Whether `a` is nearer to the top of the heap than `b`; the worst candidate is at the top.
 fn less(op: Aggregator, a: f64, b: f64) -> bool {
     a.is_nan() || worse(op, a, b)
 }
@@ -208,7 +208,7 @@ fn order(op: Aggregator, a: f64, b: f64) -> std::cmp::Ordering {
     }
 }
 
-/// Moves the last candidate to its place.
+/// Moves the last candidate up to its place.
 fn up(heap: &mut [Candidate], op: Aggregator) {
     let mut at = heap.len() - 1;
     while at > 0 {
@@ -221,7 +221,7 @@ fn up(heap: &mut [Candidate], op: Aggregator) {
     }
 }
 
-/// Moves the first candidate to its place.
+/// Moves the first candidate down to its place.
 fn down(heap: &mut [Candidate], op: Aggregator) {
     let mut at = 0;
     loop {
