@@ -1,7 +1,7 @@
-//! New label sets out of old ones: labels dropped, kept, set.
+//! Makes label sets from others: drops, keeps and sets labels.
 //!
-//! Results are label sets of the model, so sorted and without empty values. Knows nothing of
-//! what the labels mean, but for the ones that describe the metric.
+//! Results are label sets of the model: sorted and without empty values. Only the labels that
+//! describe the metric have a meaning here.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use hashbrown::HashSet;
 
 use promkairos_model::{LabelError, Labels, LabelsRef, METRIC_NAME, METRIC_TYPE, METRIC_UNIT};
 
-/// The labels that say which metric it is and of which kind, sorted. Whatever changes the meaning of the
-/// values drops all of them.
+/// The labels that name the metric, its type and its unit, sorted. A function that changes the
+/// meaning of the values drops all of them.
 pub(crate) const METADATA_LABELS: [&str; 3] = [METRIC_NAME, METRIC_TYPE, METRIC_UNIT];
 
-/// `labels` without those that describe the metric.
+/// `labels` without the labels that describe the metric.
 pub(crate) fn without_metadata(labels: &Labels) -> Labels {
     if METADATA_LABELS.iter().any(|name| !labels.get(name).is_empty()) {
         labels.filtered(|name| !is_metadata(name))
@@ -22,34 +22,34 @@ pub(crate) fn without_metadata(labels: &Labels) -> Labels {
     }
 }
 
-/// Only the labels with one of these names.
+/// The labels with one of these names.
 pub(crate) fn keep(labels: &Labels, names: &[String]) -> Labels {
     labels.filtered(|name| names.iter().any(|kept| kept.as_bytes() == name))
 }
 
-/// Which labels of a set are chosen, by their names.
+/// A choice of labels by name.
 #[derive(Debug)]
 pub(crate) enum LabelChoice<'a> {
-    /// Those with one of these names, which are sorted.
+    /// The labels with one of these names, which are sorted.
     Only(Vec<&'a str>),
-    /// Those with another name than these.
+    /// All labels but those with one of these names.
     Without(Vec<&'a str>),
 }
 
 impl<'a> LabelChoice<'a> {
-    /// Those with one of these names.
+    /// Chooses the labels with one of these names.
     pub(crate) fn only(names: impl Iterator<Item = &'a str>) -> Self {
         let mut names: Vec<&str> = names.collect();
         names.sort_unstable();
         Self::Only(names)
     }
 
-    /// Those with another name than these, and without the labels that describe the metric.
+    /// Chooses all labels but those with one of these names and those that describe the metric.
     pub(crate) fn without_and_metadata(names: impl Iterator<Item = &'a str>) -> Self {
         Self::Without(names.chain(METADATA_LABELS).collect())
     }
 
-    /// What is chosen of `labels`, in `buffer`: nothing else is allocated.
+    /// The chosen labels of `labels`, in `buffer`; allocates nothing else.
     pub(crate) fn of<'b>(&self, labels: &Labels, buffer: &'b mut Vec<u8>) -> LabelsRef<'b> {
         let labels = labels.as_ref();
         match self {
@@ -60,19 +60,19 @@ impl<'a> LabelChoice<'a> {
     }
 }
 
-/// Whether a label with this name is one of those that describe the metric.
+/// Whether the label with this name describes the metric.
 pub(crate) fn is_metadata(name: &[u8]) -> bool {
     METADATA_LABELS.iter().any(|known| known.as_bytes() == name)
 }
 
-/// Whether no two of these are the same without the labels that describe the metric. It goes by hashes,
-/// so it may say no of sets of which no two are the same; never yes of others.
+/// Whether all label sets differ without the labels that describe the metric. Compares hashes:
+/// may return `false` for sets that all differ, but never `true` for sets of which two are equal.
 pub(crate) fn differ_without_metadata<'a>(sets: impl ExactSizeIterator<Item = &'a Labels>) -> bool {
     let mut known = HashSet::with_capacity(sets.len());
     sets.map(|labels| labels.as_ref().hash_without(&METADATA_LABELS)).all(|hash| known.insert(hash))
 }
 
-/// `labels` with one label set, or taken away when `value` is empty.
+/// `labels` with one label set, or removed if `value` is empty.
 pub(crate) fn with(labels: &Labels, name: &str, value: &str) -> Result<Labels, LabelError> {
     let mut builder = Builder::new(labels);
     builder.set(name, value);
@@ -90,17 +90,17 @@ impl<'a> Builder<'a> {
         Self { labels: labels.iter().collect() }
     }
 
-    /// Sets a label; an empty value takes it away.
+    /// Sets a label; an empty value removes it.
     pub(crate) fn set(&mut self, name: &'a str, value: &'a str) {
         self.labels.insert(name, value);
     }
 
-    /// Takes a label away.
+    /// Removes a label.
     pub(crate) fn remove(&mut self, name: &str) {
         self.labels.remove(name);
     }
 
-    /// Takes away all labels that do not pass.
+    /// Removes all labels whose name is not `wanted`.
     pub(crate) fn retain(&mut self, mut wanted: impl FnMut(&str) -> bool) {
         self.labels.retain(|name, _| wanted(name));
     }

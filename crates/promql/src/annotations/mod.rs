@@ -1,8 +1,8 @@
-//! What a query tells beside its answer: warnings and infos.
+//! Annotations of a query: warnings and infos that are returned beside its result.
 //!
-//! Equal notes are told once, at the place farthest in the text, however many series and steps
-//! gave them; a note that counts adds up. At most so many of each kind are shown, sorted, so
-//! the same query tells the same.
+//! Equal notes are merged into one, at the place farthest in the text, however many series and
+//! steps caused them; the counts and extremes of equal notes are combined. At most `limit` notes of
+//! each kind are returned, sorted, so the same query returns the same annotations.
 
 mod note;
 
@@ -14,7 +14,7 @@ use super::format::{general, general_rounded, rfc3339};
 use super::histogram::Monotonicity;
 use super::position::Span;
 
-/// How many warnings, and how many infos, are shown.
+/// The default maximum number of warnings, and of infos, that are returned.
 pub const SHOWN: usize = 10;
 
 /// A note about a place in the query.
@@ -24,7 +24,7 @@ pub struct Annotation {
     details: Details,
 }
 
-/// What does not tell notes apart.
+/// The part of an annotation in which equal notes may differ.
 #[derive(Debug, Clone)]
 struct Details {
     span: Span,
@@ -32,7 +32,7 @@ struct Details {
     forced: Option<Forced>,
 }
 
-/// Where counts of classic histograms were raised, over all samples.
+/// The range of the counts of classic histograms that were raised, over all samples.
 #[derive(Debug, Clone, Copy)]
 struct Forced {
     buckets: Monotonicity,
@@ -41,12 +41,12 @@ struct Forced {
 }
 
 impl Note {
-    /// Itself at its place.
+    /// This note at its place in the query.
     pub fn at(self, span: Span) -> Annotation {
         Annotation { note: self, details: Details { span, times: 1, forced: None } }
     }
 
-    /// That counts had to be raised for a sample at `time`.
+    /// The note that counts had to be raised for a sample at `time`.
     pub fn forced_monotonicity(
         metric: String,
         buckets: Monotonicity,
@@ -74,7 +74,7 @@ impl Details {
         }
     }
 
-    /// The text of `note` with all that is known, at its place in `query`.
+    /// The text of `note` with its details and its place in `query`.
     fn text(&self, note: &Note, query: &str) -> String {
         let mut text = note.to_string();
         if let Some(Forced { buckets, first, last }) = &self.forced {
@@ -95,13 +95,13 @@ impl Details {
     }
 }
 
-/// All that a query tells, each note once.
+/// The annotations of a query, each note once.
 #[derive(Debug, Clone, Default)]
 pub struct Annotations {
     notes: BTreeMap<Note, Details>,
 }
 
-/// What is shown.
+/// The annotations as text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Shown {
     /// Warnings.
@@ -122,14 +122,14 @@ impl Annotations {
         }
     }
 
-    /// Adds all notes of another.
+    /// Adds all notes of `other`.
     pub fn merge(&mut self, other: Self) {
         for (note, details) in other.notes {
             self.add(Annotation { note, details });
         }
     }
 
-    /// Whether there is nothing to tell.
+    /// Whether there are no notes.
     pub fn is_empty(&self) -> bool {
         self.notes.is_empty()
     }
@@ -139,8 +139,8 @@ impl Annotations {
         self.notes.keys()
     }
 
-    /// The texts with places in `query`, at most `limit` of each kind and a line that says how
-    /// many more there are.
+    /// The texts with places in `query`: at most `limit` of each kind, then a line with the number
+    /// of notes that were omitted.
     pub fn shown(&self, query: &str, limit: usize) -> Shown {
         let of = |severity: Severity, name: &str| {
             let notes = || self.notes.iter().filter(|(note, _)| note.severity() == severity);

@@ -1,32 +1,31 @@
-//! What can be told: the notes, whether each is a warning or an info, and the texts, which are those
-//! of Prometheus.
+//! The notes, the severity of each, and their texts, which are the same as in Prometheus.
 
 use std::fmt;
 
 use crate::format::general;
 use crate::strings::quoted;
 
-/// Warnings mean that the answer is probably not what was wanted, infos that it may not be.
+/// A warning says that the result is probably wrong, an info that it may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// Shown under `warnings`.
+    /// Returned under `warnings`.
     Warning,
-    /// Shown under `infos`.
+    /// Returned under `infos`.
     Info,
 }
 
-/// What was done to histograms whose layouts or hints disagree.
+/// The operation on histograms whose layouts or hints disagree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HistogramOperation {
     /// `+`
     Addition,
     /// `-`
     Subtraction,
-    /// `sum`, `avg` and their kin.
+    /// `sum`, `avg` and similar functions.
     Aggregation,
 }
 
-/// What is told. `metric` is the metric's name, which may be empty.
+/// A note. `metric` is the metric's name, which may be empty.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the texts below say it")]
 pub enum Note {
@@ -67,7 +66,7 @@ impl Note {
         Self::InvalidRatio { got: general(got), capped: general(capped) }
     }
 
-    /// A strategy of `integral` that is none.
+    /// An unknown strategy of `integral`.
     pub fn invalid_strategy(got: f64) -> Self {
         Self::InvalidIntegralStrategy { got: general(got) }
     }
@@ -113,7 +112,7 @@ impl fmt::Display for HistogramOperation {
     }
 }
 
-/// ` for metric name "…"`, if there is one.
+/// ` for metric name "…"`, or nothing if the name is empty.
 struct ForMetric<'a>(&'a str);
 
 impl fmt::Display for ForMetric<'_> {
@@ -122,7 +121,7 @@ impl fmt::Display for ForMetric<'_> {
     }
 }
 
-/// The text without a place.
+/// The text without its place in the query.
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.severity() {
@@ -193,7 +192,7 @@ impl Note {
                 "sample has start time that overlaps with previous sample timestamp for metric {}",
                 quoted(metric)
             ),
-            // An info.
+            // Infos have no warning text.
             _ => Ok(()),
         }
     }
@@ -253,7 +252,7 @@ impl Note {
             Self::ReconciledBounds { operation } => {
                 write!(f, "mismatched custom buckets were reconciled during {operation}")
             }
-            // A warning.
+            // Warnings have no info text.
             _ => Ok(()),
         }
     }

@@ -10,12 +10,12 @@ use crate::operator::BinaryOp;
 use crate::points::Value;
 use crate::position::Span;
 
-/// An operator in its place.
+/// An operator and its place in the query.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Operation {
-    /// Which.
+    /// The operator.
     pub op: BinaryOp,
-    /// What a comparison gives.
+    /// What a comparison returns.
     pub comparison: Comparison,
     /// Its place.
     pub span: Span,
@@ -24,9 +24,9 @@ pub(crate) struct Operation {
 /// Whether the operator keeps a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// It is no comparison.
+    /// The operator is no comparison.
     Always,
-    /// It is one, which holds or does not; the result is the left value.
+    /// The operator is a comparison, which holds or does not; the result is the left value.
     Compared(bool),
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn float_operation(op: BinaryOp, a: f64, b: f64) -> (f64, Kept) {
         BinaryOp::LessOrEqual => return compared(a <= b),
         BinaryOp::Greater => return compared(a > b),
         BinaryOp::GreaterOrEqual => return compared(a >= b),
-        // Trims want a histogram, set operators look at no values.
+        // Trims need a histogram; set operators ignore values.
         BinaryOp::TrimUpper
         | BinaryOp::TrimLower
         | BinaryOp::And
@@ -64,7 +64,7 @@ impl Operation {
         !(self.op.is_comparison() || self.op.is_trim() || self.op.is_set())
     }
 
-    /// The result; none where the values do not fit, which is told.
+    /// The result; `None`, with a note, if the operator is not defined for the types of the values.
     pub(crate) fn apply(
         &self,
         lhs: &Value,
@@ -156,7 +156,7 @@ fn trimmed(histogram: &FloatHistogram, cut: f64, keep: Keep) -> Option<(Value, K
     Some((Value::Histogram(Arc::new(result)), Kept::Always))
 }
 
-/// Whether a result stays, and as which value.
+/// The value of the result; `None` if a comparison drops it.
 pub(super) fn outcome(operation: &Operation, value: Value, kept: Kept) -> Option<Value> {
     match (operation.comparison, kept) {
         (Comparison::Bool, Kept::Compared(holds)) => Some(Value::Float(f64::from(u8::from(holds)))),

@@ -10,31 +10,31 @@ use crate::context::Context;
 use crate::error::QueryError;
 use crate::points::{KeptPoints, Points, Value, ValueRef};
 
-/// So often a join asks whether it is to go on.
+/// Number of steps of a join after which the query is checked for cancellation and limits.
 const STEPS_A_CHECK: usize = 64;
 
-/// What holds for all groups of a join.
+/// The settings of a join, the same for all its groups.
 pub(super) struct Sides {
     pub(super) operation: Operation,
     pub(super) matching: Matching,
-    /// Whether the side of many is the right one.
+    /// Whether the side of many is the right side.
     pub(super) swapped: bool,
-    /// What stands for a missing series of the side of many.
+    /// The value of a missing series of the side of many.
     pub(super) fill_many: Option<f64>,
-    /// What stands for a missing series of the side of one.
+    /// The value of a missing series of the side of one.
     pub(super) fill_one: Option<f64>,
     pub(super) context: Arc<Context>,
 }
 
-/// A group and what comes out of it.
+/// A group of a join and its results. `left` is the side of many, `right` the side of one.
 pub(super) struct Planned {
     pub(super) group: Group,
-    /// For each series of `group.left` and `group.right` its class: of one class are those that give
-    /// the same labels whatever they meet.
+    /// The class of each series of `group.left` and `group.right`. Series of one class give the same
+    /// result labels with any partner.
     pub(super) left: Vec<usize>,
     pub(super) right: Vec<usize>,
-    /// The position, among the results of the group, of the result of each pair of a class on the left
-    /// and one on the right; `None` stands for a filled side.
+    /// For each pair of a class of `left` and a class of `right`, the position of its result among the
+    /// results of the group. `None` is a filled side.
     pub(super) results: HashMap<(Option<usize>, Option<usize>), usize>,
     pub(super) count: usize,
 }
@@ -42,7 +42,7 @@ pub(super) struct Planned {
 /// The results of a group.
 pub(super) struct Joined {
     pub(super) results: Vec<KeptPoints>,
-    /// The steps at which two series of the side of one have points, and which two.
+    /// The steps at which two series of the side of one have points, with the positions of the two.
     pub(super) twice: Vec<(usize, usize, usize)>,
 }
 
@@ -73,7 +73,7 @@ impl Sides {
         Ok(joined)
     }
 
-    /// Whether two series of floats meet and nothing else can happen.
+    /// Whether the join is one series of floats with one series of floats, without filling or trims.
     fn is_plain(&self, many: &Points, one: &Points) -> bool {
         let filled = self.fill_many.is_some() || self.fill_one.is_some();
         !filled && !many.has_histograms() && !one.has_histograms() && !self.operation.op.is_trim()

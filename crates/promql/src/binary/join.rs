@@ -1,9 +1,9 @@
-//! Operators between two vectors: series meet by the labels of the match, one with one, or many
-//! with one.
+//! Operators between two vectors. Series are matched by labels: one to one, or many to one.
 //!
-//! Groups of series that can meet are found from the label sets. A group is computed as soon as all
-//! its series were read, and only series of groups not yet complete are kept. Whether a
-//! match is allowed is decided step by step: two series of one group may take turns.
+//! Groups of series that can match are found from the label sets. A group is computed as soon as
+//! all its series were read; only series of incomplete groups are kept. Whether a match is allowed
+//! is decided at each step: two series of one group are allowed if they never have points at the
+//! same step.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -27,11 +27,11 @@ use promkairos_model::Labels;
 /// Bytes of a pair of classes, and of a label set in a map.
 const PAIR_BYTES: usize = 96;
 
-/// So often planning asks whether it is to go on.
+/// Number of pairs in planning after which the query is checked for cancellation and limits.
 const PAIRS_A_CHECK: usize = 256;
 
-/// Joins two vectors. Of the sides, `many` may have several series for one of `one`; with
-/// one-to-one matching `many` is the left side.
+/// Joins two vectors. Several series of `many` may match one series of `one`. With one-to-one
+/// matching, `many` is the left side.
 pub(crate) struct Join {
     many: Buffered,
     one: Buffered,
@@ -40,15 +40,15 @@ pub(crate) struct Join {
     sides: Arc<Sides>,
     steps: usize,
     ready: VecDeque<KeptPoints>,
-    /// What is held by `groups`.
+    /// The memory of `groups`.
     _planned: Held,
-    /// Steps at which a group has two series on the side of one, and which of that side they are: an
-    /// error if the other side has any point at such a step.
+    /// Steps at which a group has points of two series on the side of one, and the positions of the
+    /// two. It is an error if the other side has any point at such a step.
     twice: BTreeMap<usize, (usize, usize)>,
 }
 
 impl Join {
-    /// Joins `left` and `right` at so many steps.
+    /// Joins `left` and `right` at `steps` steps.
     pub(crate) fn boxed(
         left: BoxOperator,
         right: BoxOperator,
@@ -120,7 +120,7 @@ impl Join {
         Ok(())
     }
 
-    /// Reads what is left of both sides, and decides about two series on the side of one.
+    /// Reads the rest of both sides, then fails if two series on the side of one were an error.
     fn finish(&mut self) -> Result<(), QueryError> {
         while !self.groups.is_empty() {
             self.advance()?;
@@ -156,7 +156,7 @@ impl Operator for Join {
 }
 
 impl Sides {
-    /// What comes out of a group; its results are added to `series`.
+    /// Plans the results of a group, and adds them to `series`.
     fn plan(
         &self,
         group: Group,
@@ -197,7 +197,7 @@ impl Sides {
                 add((Some(i), Some(j)), many, &one[group.right[at]].labels)?;
             }
             if self.fill_one.is_some() {
-                // Series of one group agree in the labels of the match.
+                // All series of a group have the same labels of the match.
                 add((Some(i), None), many, &alone(many))?;
             }
         }
@@ -211,7 +211,7 @@ impl Sides {
         Ok(Planned { group, left, right, results, count })
     }
 
-    /// The error for two series on the side of one.
+    /// The text of the error for two matching series on the side of one.
     fn duplicate(&self, first: &Labels, second: &Labels) -> String {
         let side = if self.swapped { "left" } else { "right" };
         let mut both = [show(first), show(second)];
@@ -226,7 +226,7 @@ impl Sides {
     }
 }
 
-/// The class of each of these, and of each class the first. A single one needs no look.
+/// The class of each position, and the first position of each class.
 fn classes(
     positions: &[usize],
     of: impl Fn(&usize) -> Labels,
@@ -253,7 +253,7 @@ fn classes(
     Ok((all, firsts))
 }
 
-/// As errors show label sets.
+/// A label set as error texts print it.
 fn show(labels: &Labels) -> String {
     let pairs = labels.iter().map(|(name, value)| {
         let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')

@@ -1,5 +1,5 @@
-//! Which series of two vectors meet: groups of series that agree in the labels of the match, and
-//! the label sets of what comes out of a group. No point is looked at.
+//! Which series of two vectors match: groups of series with the same labels of the match, and
+//! the label sets of the results of a group. No point is read.
 
 use hashbrown::HashMap;
 
@@ -11,7 +11,7 @@ use crate::operators::Series;
 use crate::series_list::LABELS_BYTES;
 use promkairos_model::Labels;
 
-/// Series that agree in the labels of the match.
+/// Series with the same labels of the match.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     /// Positions on the left side.
@@ -20,7 +20,7 @@ pub(crate) struct Group {
     pub right: Vec<usize>,
 }
 
-/// The labels in which series must agree.
+/// The labels that matching series have in common.
 fn agreed(matching: &MatchLabels) -> LabelChoice<'_> {
     match matching {
         MatchLabels::On(names) => LabelChoice::only(names.iter().map(String::as_str)),
@@ -30,11 +30,11 @@ fn agreed(matching: &MatchLabels) -> LabelChoice<'_> {
     }
 }
 
-/// Bytes of a group and of its place in a map, and of each series in it.
+/// Bytes of a group and of its entry in a map, and of each series in it.
 const GROUP_BYTES: usize = size_of::<Group>() + 96;
 const MEMBER_BYTES: usize = 2 * size_of::<usize>();
 
-/// All groups, in the order of their first series. They are held, and their labels until this returns.
+/// All groups, in the order of their first series. `held` keeps the memory of the groups.
 pub(crate) fn groups(
     left: &[Series],
     right: &[Series],
@@ -72,22 +72,21 @@ pub(crate) fn groups(
     Ok(groups)
 }
 
-/// What stands for a series that is not there: the labels of the match alone.
+/// The label set of a missing series: the labels of the match alone.
 pub(crate) fn match_labels(labels: &Labels, matching: &MatchLabels) -> Labels {
     agreed(matching).of(labels, &mut Vec::new()).to_owned()
 }
 
-/// Whether the metric's name goes at once.
+/// Whether the metric's name is dropped at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Name {
-    /// It stays.
+    /// The name is kept.
     Kept,
-    /// It goes, with what else describes the metric.
+    /// The name is dropped, with the other labels that describe the metric.
     Dropped,
 }
 
-/// The labels of the result for a series of the side of which there may be many and one of the
-/// other side.
+/// The labels of the result for a series of the side of many and a series of the side of one.
 pub(crate) fn result_labels(
     many: &Labels,
     one: &Labels,
@@ -107,7 +106,7 @@ pub(crate) fn result_labels(
     for label in &matching.include {
         builder.set(label, one.get(label));
     }
-    // Names come from label sets or from the parser, so none is empty but by a query that asks for
-    // it, and such a label no series has.
+    // Names come from label sets or from the parser. Only a query can name an empty one, and no
+    // series has a label with an empty name.
     builder.build().unwrap_or_default()
 }

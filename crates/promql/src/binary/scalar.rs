@@ -13,16 +13,16 @@ use crate::operators::{BoxOperator, Operator, Series};
 use crate::points::{ABSENT, Points, Value, ValueRef};
 use promkairos_model::is_stale;
 
-/// On which side the scalar stands.
+/// The side of the operator on which the scalar is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ScalarSide {
     /// Left of the operator.
     Left,
-    /// Right of it.
+    /// Right of the operator.
     Right,
 }
 
-/// Two scalars. A comparison gives 1 or 0.
+/// An operator between two scalars. A comparison gives 1 or 0.
 pub(crate) fn scalars(op: BinaryOp, lhs: BoxOperator, rhs: BoxOperator) -> BoxOperator {
     Box::new(Scalars { op, lhs, rhs, right: Points::default() })
 }
@@ -52,7 +52,7 @@ impl Operator for Scalars {
     }
 }
 
-/// A vector and a scalar.
+/// An operator between a vector and a scalar.
 pub(crate) fn vector_and_scalar(
     vector: BoxOperator,
     mut scalar: BoxOperator,
@@ -73,7 +73,7 @@ pub(crate) fn vector_and_scalar(
             let number = number.floats()[step];
             let Some(value) = points.get(step).map(ValueRef::to_owned) else { continue };
             let result = with_scalar(&operation, &value, number, side, &shared);
-            // It goes as soon as the result has its place.
+            // Frees the old value before the budget is asked for the result.
             drop(value);
             match result {
                 Some(result) => points.set(step, result, &shared.budget)?,
@@ -88,7 +88,7 @@ pub(crate) fn vector_and_scalar(
     }
 }
 
-/// The same for a series of floats alone.
+/// Applies the operator to a series that has only floats.
 fn with_scalars(operation: &Operation, values: &mut [f64], numbers: &[f64], side: ScalarSide) {
     for (value, number) in values.iter_mut().zip(numbers) {
         if is_stale(*value) {
@@ -126,7 +126,7 @@ fn with_scalar(
     };
     match operation.comparison {
         Comparison::Bool => Some(Value::Float(f64::from(u8::from(holds)))),
-        // The vector's value, also where it stands on the right.
+        // The value of the vector, also if the vector is on the right.
         Comparison::Filter => holds.then(|| value.clone()),
     }
 }

@@ -1,5 +1,5 @@
-//! Set operators: `and`, `unless`, `or`. Series meet by group; at each step it counts
-//! whether any series of the group has a point on the other side.
+//! Set operators: `and`, `unless`, `or`. Series match by group: at each step, a series matches
+//! if any series of its group has a point on the other side.
 
 use super::matching::groups;
 use crate::ast::MatchLabels;
@@ -15,13 +15,13 @@ use crate::series_list::SeriesList;
 /// Which points of the left side stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stays {
-    /// Those of groups that are on the right (`and`).
+    /// Points whose group has a point on the right (`and`).
     Present,
-    /// The others (`unless`).
+    /// Points whose group has no point on the right (`unless`).
     Absent,
 }
 
-/// `and` and `unless`: the left side, where the right side is, or is not.
+/// `and` and `unless`: the points of the left side that have, or do not have, a match.
 pub(crate) struct And {
     left: BoxOperator,
     right: BoxOperator,
@@ -29,13 +29,13 @@ pub(crate) struct And {
     /// The group of each series.
     left_groups: Vec<usize>,
     right_groups: Vec<usize>,
-    /// For each group that is on the right, at which steps.
+    /// For each group, the steps at which it has a point on the right.
     present: Present,
     position: usize,
 }
 
 impl And {
-    /// At so many steps.
+    /// Applies the operator at `steps` steps.
     pub(crate) fn boxed(
         left: BoxOperator,
         right: BoxOperator,
@@ -89,20 +89,20 @@ impl Operator for And {
     }
 }
 
-/// `or`: the left side, and of the right side what is not on the left.
+/// `or`: the left side, and the points of the right side that have no match on the left.
 pub(crate) struct Or {
     left: BoxOperator,
     right: BoxOperator,
     series: SeriesList,
     left_groups: Vec<usize>,
     right_groups: Vec<usize>,
-    /// For each group that is on the left, at which steps.
+    /// For each group, the steps at which it has a point on the left.
     present: Present,
     position: usize,
 }
 
 impl Or {
-    /// At so many steps.
+    /// Applies the operator at `steps` steps.
     pub(crate) fn boxed(
         left: BoxOperator,
         right: BoxOperator,
@@ -142,7 +142,7 @@ impl Operator for Or {
     }
 }
 
-/// The group of each series on the left, on the right, and at which steps groups have a point: at none yet.
+/// The groups of the series on the left and on the right, and an empty [`Present`].
 fn sides(
     left: &BoxOperator,
     right: &BoxOperator,
@@ -158,12 +158,12 @@ fn sides(
         group.left.iter().for_each(|&position| of_left[position] = at);
         group.right.iter().for_each(|&position| of_right[position] = at);
     }
-    // What the groups took is now the places' here.
+    // The memory reserved for the groups now covers the vectors here.
     let of_groups = vec![Vec::new(); groups.len()];
     Ok((of_left, of_right, Present { of_groups, steps, held }))
 }
 
-/// At which steps groups have a point.
+/// The steps at which each group has a point.
 struct Present {
     of_groups: Vec<Vec<bool>>,
     steps: usize,

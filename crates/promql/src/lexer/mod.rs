@@ -1,10 +1,10 @@
-//! The text of a query to its words, one at a time.
+//! Splits the text of a query into tokens, one at a time.
 //!
-//! What may follow depends on where a word stands, so there are three modes: between braces names
-//! are only names; in a window, `[…]`, until its first number, only what makes a duration; and
-//! everywhere else. Brackets of all kinds are counted here, so an error about one that is never
-//! closed comes from here and wins over what the parser would say.
-//! Positions are bytes; a comment ends with its line.
+//! There are three modes, as the valid tokens depend on the place. In braces, words are only names.
+//! In a window, `[…]`, up to its first number, only parts of a duration are valid. The third mode is
+//! for all other places. Brackets of all kinds are counted here, so the error about an unclosed
+//! bracket comes from here and precedes errors of the parser.
+//! Positions are in bytes. A comment ends at the end of its line.
 
 mod number;
 mod string;
@@ -16,18 +16,18 @@ use super::position::Span;
 use super::strings::quoted_char;
 use super::token::{Keyword, Kind, Token};
 
-/// Reads words off a text.
+/// Reads tokens from a text.
 #[derive(Debug)]
 pub(super) struct Lexer<'a> {
     query: &'a str,
-    /// Start of the word that is being read.
+    /// Start of the current token.
     start: usize,
-    /// Up to here the text is read.
+    /// End of the text that was read.
     at: usize,
     mode: Mode,
     open_parens: usize,
     window: Window,
-    /// The window has a number or a function of the query's times: then a colon is not too early.
+    /// Whether the window has a number or a query-time word. Only then a colon may follow.
     seen_duration: bool,
     names: NameRule,
 }
@@ -39,7 +39,7 @@ enum Mode {
     Duration,
 }
 
-/// Whether a `[` is open, and whether its colon has been.
+/// Whether a `[` is open, and whether its colon was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Window {
     Closed,
@@ -63,7 +63,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The next word; at the end of the text, again and again its end.
+    /// The next token. At the end of the text, every call returns the end token.
     pub(super) fn token(&mut self) -> Result<Token, Box<ParseError>> {
         loop {
             self.start = self.at;
@@ -239,7 +239,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// A word that begins with a letter or a colon. In a window only the words of durations are
-    /// words, and a colon stands for itself.
+    /// valid, and a colon is a token of its own.
     fn word(&mut self, first: char) -> Result<Kind, Box<ParseError>> {
         if self.window != Window::Closed {
             return match first {
@@ -257,7 +257,7 @@ impl<'a> Lexer<'a> {
         self.take_name(|c| c == ':');
         let word = &self.query[self.start..self.at];
         Ok(match Kind::of_word(&word.to_ascii_lowercase()) {
-            // These can be names of metrics, so they are keywords only where they are used as such.
+            // A metric may have such a name, so this is a keyword only before a parenthesis.
             Some(Kind::Keyword(Keyword::Fill | Keyword::FillLeft | Keyword::FillRight))
                 if !self.rest().trim_start_matches(is_space).starts_with('(') =>
             {
@@ -319,19 +319,19 @@ impl<'a> Lexer<'a> {
         while self.take_if(&fits) {}
     }
 
-    /// Reads the rest of a name, in which other characters may stand `also`.
+    /// Reads the rest of a name; characters that `also` accepts are allowed too.
     fn take_name(&mut self, also: impl Fn(char) -> bool) {
         while let Some(c) = self.peek().filter(|&c| self.names.continues(c) || also(c)) {
             self.at += c.len_utf8();
         }
     }
 
-    /// An error about the word that is being read.
+    /// An error about the current token.
     fn error(&self, message: impl Into<String>) -> Box<ParseError> {
         ParseError::at(self.query, Span::new(self.start, self.query.len()), message)
     }
 
-    /// An error after the word that was just read.
+    /// An error after the last character that was read.
     fn error_here(&self, message: &str) -> Box<ParseError> {
         ParseError::at(self.query, Span::new(self.at, self.query.len()), message)
     }

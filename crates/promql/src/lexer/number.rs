@@ -1,8 +1,8 @@
-//! Numbers and durations as words.
+//! Numbers and durations as tokens.
 //!
-//! This finds where one ends and whether it is a number or a duration; which value it has, if any,
-//! is found later. An error shows the text as far as it was read, so what is read before something
-//! is refused matters here.
+//! Finds the end of the token, and whether it is a number or a duration. Its value is computed
+//! later. An error quotes the text up to where reading stopped, so the characters that are read
+//! before a token is refused are part of the behaviour.
 
 use super::{Kind, Lexer, ParseError, is_letter_or_digit};
 use crate::strings::quoted;
@@ -21,8 +21,8 @@ impl Lexer<'_> {
         }
     }
 
-    /// Reads as much of a number as there is: decimal with a fraction and an exponent, or
-    /// hexadecimal; digits may be separated by `_`.
+    /// Reads a number as far as possible: decimal with a fraction and an exponent, or hexadecimal.
+    /// Digits may be separated by `_`.
     fn number(&mut self) -> bool {
         let hex = self.take('0') && self.take_if(|c| matches!(c, 'x' | 'X'));
         let digit = move |c: char| if hex { c.is_ascii_hexdigit() } else { c.is_ascii_digit() };
@@ -64,7 +64,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// Reads what must not follow an exponent's mark or a separator.
+    /// Reads a character that must not follow an exponent mark or a separator, if there is one.
     fn digit_follows(&mut self) -> bool {
         !self.take_if(|c| matches!(c, '.' | '_' | 'e' | 'E')) && self.peek().is_some()
     }

@@ -1,6 +1,6 @@
-//! Strings as words: where one ends, and whether its escapes are right.
+//! Strings as tokens: finds the end and checks the escapes.
 //!
-//! What passes here can be unquoted, see [`unquote`](super::super::strings::unquote).
+//! [`unquote`](super::super::strings::unquote) accepts every string that passes here.
 
 use super::{Kind, Lexer, ParseError};
 use crate::strings::code_point;
