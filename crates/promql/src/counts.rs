@@ -1,13 +1,13 @@
-//! How many samples a query looks at, as Prometheus counts them: those that its steps see, and those
-//! read from the store; in all, and if asked for at each step of the query. And what it costs: the series
-//! of its selectors, and all samples that its evaluation takes from the store.
+//! Counts the samples of a query as Prometheus does: the samples that its steps see, and the samples
+//! that are read from the store; in total and, on request, for each step of the query. Also counts
+//! what a query costs: the series of its selectors, and all samples that it takes from the store.
 //!
-//! What a subquery takes between two windows is read for no step of the query and costs all the same.
-//! What an evaluation counts at steps of its own, in a subquery or once for all steps, belongs to
-//! steps of the query: its [`Destination`] says to which. A step sees all that the evaluation of a subquery
-//! looked at in its window, so what lies in several windows is seen several times and read once. Totals
-//! are the sums over the steps of the query. The results of a subquery are not counted, and nothing is
-//! read or evaluated here.
+//! An evaluation may count at steps of its own: in a subquery, or once for all steps. Its
+//! [`Destination`] maps these to steps of the query. A step of the query sees all samples that a
+//! subquery looked at in the step's window, so a sample in several windows is seen several times
+//! and read once. Samples between two windows are read for no step of the query, but they are part
+//! of its cost. Totals are sums over the steps of the query. Results of a subquery are not counted.
+//! Nothing is read or evaluated here.
 
 mod levels;
 
@@ -26,10 +26,10 @@ use super::steps::Steps;
 /// How samples are counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Counting {
-    /// Only all of them.
+    /// Only the totals.
     #[default]
     Total,
-    /// Also those of each step.
+    /// The totals and the samples of each step.
     ByStep,
 }
 
@@ -40,7 +40,7 @@ pub struct StepCounts {
     pub steps: Steps,
     /// Points that each step saw.
     pub queryable: Vec<u64>,
-    /// Points that were read from the store for each step, and not for one before.
+    /// Points that were read from the store for each step, and not for an earlier step.
     pub read: Vec<u64>,
 }
 
@@ -61,12 +61,12 @@ pub(crate) struct SampleCounts {
 #[derive(Debug)]
 struct ByStep {
     read: Mutex<Vec<u64>>,
-    /// The steps of all evaluations, those of a subquery after those in which it stands.
+    /// The steps of all evaluations. A subquery comes after the evaluation that contains it.
     levels: Mutex<Vec<Arc<Level>>>,
 }
 
 impl SampleCounts {
-    /// Nothing yet, for a query with these steps.
+    /// Zero counts, for a query with these steps.
     pub(crate) fn new(counting: Counting, steps: Steps) -> Self {
         let own = Arc::new(Level::new(steps, None));
         let by_step = || ByStep {
@@ -84,14 +84,14 @@ impl SampleCounts {
         }
     }
 
-    /// Where the samples belong that the query counts at its own steps.
+    /// The destination of samples that are counted at the steps of the query.
     pub(crate) fn destination(&self) -> Destination {
         let seen = Some(Seen { level: Arc::clone(&self.own), at: At::OneStep });
         let by_step = self.by_step.is_some();
         Destination { seen, read: Read::AtStep, taken: Taken::Counted, by_step }
     }
 
-    /// For the inside of a subquery whose results are seen in windows, at the steps of `outer`.
+    /// The destination for the inside of a subquery whose results are seen in windows of `outer`.
     pub(crate) fn inside(&self, outer: &Destination, windows: Windows) -> Destination {
         let read = if windows.outer.count() == 1 || windows.fixed {
             Read::At(outer.read.step(0))
@@ -105,13 +105,13 @@ impl SampleCounts {
         Destination { seen, read, ..outer.clone() }
     }
 
-    /// For the inside of a subquery whose results are the query's: all is seen at its one step.
+    /// The destination for the inside of a subquery that is the whole query, which has one step.
     pub(crate) fn of_result(&self, outer: &Destination, inner: Steps) -> Destination {
         let all = Windows { outer: self.steps.first(), inner, offset: 0, range: 0, fixed: true };
         self.inside(outer, all)
     }
 
-    /// The steps of a subquery whose results are seen in windows.
+    /// Makes the level of a subquery whose results are seen in windows.
     fn level(&self, windows: Windows, seen: Seen) -> Seen {
         let level = Arc::new(Level::new(windows.inner, Some((windows, seen))));
         if let Some(by_step) = &self.by_step {
@@ -120,7 +120,7 @@ impl SampleCounts {
         Seen { level, at: At::OneStep }
     }
 
-    /// Adds what was counted.
+    /// Adds the counts of one series.
     pub(crate) fn add(&self, tally: &Tally<'_>) {
         let Destination { seen, read, .. } = tally.destination;
         let total = if matches!(read, Read::At(None)) { 0 } else { tally.read };
@@ -146,7 +146,7 @@ impl SampleCounts {
         self.series.fetch_add(series, Relaxed);
     }
 
-    /// The series of all selectors; those of several are counted for each.
+    /// The number of series of all selectors; a series in two selectors counts twice.
     pub(crate) fn series(&self) -> u64 {
         self.series.load(Relaxed)
     }
@@ -166,7 +166,7 @@ impl SampleCounts {
         self.read.load(Relaxed)
     }
 
-    /// Those of each step, if they were asked for; to be asked once, at the end.
+    /// The counts of each step, if the query counts by step. Call once, at the end.
     pub(crate) fn by_step(&self) -> Option<StepCounts> {
         let by_step = self.by_step.as_ref()?;
         by_step.levels.lock().iter().rev().for_each(|level| level.hand_up());
@@ -175,10 +175,10 @@ impl SampleCounts {
     }
 }
 
-/// To which steps of the query belongs what is counted at the steps of an evaluation.
+/// Maps what is counted at the steps of an evaluation to steps of the query.
 #[derive(Debug, Clone)]
 pub(crate) struct Destination {
-    /// None for what does not count.
+    /// `None` if the samples are not counted as seen.
     seen: Option<Seen>,
     read: Read,
     taken: Taken,
@@ -190,18 +190,18 @@ pub(crate) struct Destination {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Taken {
     Counted,
-    /// Somebody else counts them.
+    /// Other code counts the points.
     Elsewhere,
 }
 
-/// For which step of the query points are read.
+/// The step of the query for which points are read.
 #[derive(Debug, Clone)]
 enum Read {
-    /// For the same.
+    /// The step of the evaluation.
     AtStep,
-    /// For this one, if any.
+    /// This step, if any.
     At(Option<usize>),
-    /// For the step of the window in which they are first, if any.
+    /// The step whose window is the first to contain the points, if any.
     Windows(Arc<FirstWindows>),
 }
 
@@ -214,21 +214,21 @@ pub(crate) struct Windows {
     pub inner: Steps,
     /// Milliseconds by which the windows end before their steps.
     pub offset: i64,
-    /// How long they are, in milliseconds.
+    /// The length of a window, in milliseconds.
     pub range: i64,
     /// Whether the window is the same for all steps, as `@` makes it.
     pub fixed: bool,
 }
 
 impl Destination {
-    /// For what is evaluated at the first of its steps and seen at all of them.
+    /// The destination of an evaluation at the first step whose result is seen at all steps.
     pub(crate) fn once(&self) -> Self {
         let seen = self.seen.as_ref();
         let seen = seen.map(|seen| Seen { level: Arc::clone(&seen.level), at: At::EachStep });
         Self { seen, read: Read::At(self.read.step(0)), ..self.clone() }
     }
 
-    /// For what is counted by somebody else.
+    /// The destination of samples that other code counts.
     pub(crate) fn nowhere() -> Self {
         Self { seen: None, read: Read::At(None), taken: Taken::Elsewhere, by_step: false }
     }
@@ -240,14 +240,14 @@ impl Destination {
         Tally { destination: self, weights, queryable: 0, read: 0, taken: 0, by_step }
     }
 
-    /// Whether it matters at which steps something is read.
+    /// Whether the step at which a sample is read changes the counts.
     fn tells_reads(&self) -> bool {
         self.by_step || matches!(self.read, Read::Windows(_))
     }
 }
 
 impl Read {
-    /// The step of the query for which is read what is read for this one.
+    /// The step of the query for which the points of this step are read.
     fn step(&self, step: usize) -> Option<usize> {
         match self {
             Self::AtStep => Some(step),
@@ -257,13 +257,13 @@ impl Read {
     }
 }
 
-/// For which step of the query is read what is read at each step of a subquery.
+/// Maps each step of a subquery to the step of the query for which its points are read.
 #[derive(Debug)]
 struct FirstWindows {
     windows: Windows,
-    /// The same for the steps at which the windows end.
+    /// The same map for the steps at which the windows end.
     onward: Read,
-    /// Made when the first point is read: there may be very many steps and nothing at them.
+    /// Made when the first point is read: a subquery may have very many steps without points.
     steps: OnceLock<Vec<Option<u32>>>,
 }
 
@@ -276,7 +276,7 @@ impl FirstWindows {
 }
 
 impl Windows {
-    /// Whether each window has all steps of the subquery.
+    /// Whether each window contains all steps of the subquery.
     fn see_all(&self) -> bool {
         self.fixed || self.outer.count() == 1
     }
@@ -290,7 +290,7 @@ impl Windows {
         self.up_to(end.saturating_sub(self.range))..self.up_to(end)
     }
 
-    /// How many steps of the subquery are not after this time.
+    /// The number of steps of the subquery at or before `time`.
     fn up_to(&self, time: i64) -> usize {
         let after = time.saturating_sub(self.inner.start);
         if after < 0 {
@@ -306,7 +306,7 @@ impl Windows {
         self.outer.interval > self.range || self.is_before(first, self.outer.start)
     }
 
-    /// The first window with this step of the subquery.
+    /// The first window that contains this step of the subquery.
     fn first(&self, step: usize) -> Option<usize> {
         let time = self.inner.time(step).saturating_add(self.offset);
         let after = time.saturating_sub(self.outer.start).max(0) as u64;
@@ -328,7 +328,7 @@ pub(crate) struct Tally<'a> {
     queryable: u64,
     read: u64,
     taken: u64,
-    /// Those of each step, if the query asks for them.
+    /// The samples of each step, if the query counts by step.
     by_step: Option<Vec<Counted>>,
 }
 
@@ -341,7 +341,7 @@ struct Counted {
 }
 
 impl Tally<'_> {
-    /// Adds points that a step saw, and those of them that were read for it.
+    /// Adds the points that a step saw, and how many of them were read for this step.
     #[inline]
     pub(crate) fn add(&mut self, step: usize, queryable: u64, read: u64) {
         self.queryable += queryable * self.weights.of(step..step + 1);
@@ -355,7 +355,7 @@ impl Tally<'_> {
         }
     }
 
-    /// Adds for each of these steps as many.
+    /// Adds the same counts at each of these steps.
     pub(crate) fn add_alike(&mut self, steps: Range<usize>, queryable: u64, read: u64) {
         if self.destination.tells_reads() {
             steps.for_each(|step| self.add(step, queryable, read));
@@ -366,7 +366,7 @@ impl Tally<'_> {
         }
     }
 
-    /// Adds points that are taken from the store and count for no step.
+    /// Adds points that are taken from the store but not counted for any step.
     pub(crate) fn take(&mut self, samples: u64) {
         self.taken += samples;
     }
@@ -376,7 +376,7 @@ impl Tally<'_> {
         self.taken
     }
 
-    /// Adds the points of a selector: each step sees and reads its own.
+    /// Adds the points of a selector: each step sees and reads its own points.
     pub(crate) fn add_points(&mut self, points: &Points, hints: ResetHints) {
         for (step, value) in points.iter() {
             let samples = match value {
@@ -387,7 +387,7 @@ impl Tally<'_> {
         }
     }
 
-    /// Whether it matters at which steps samples are added.
+    /// Whether the step at which samples are added changes the counts.
     pub(crate) fn tells_steps(&self) -> bool {
         self.destination.tells_reads() || matches!(self.weights, Weights::Sums(_))
     }
@@ -408,7 +408,7 @@ mod tests {
         counts.add(&tally);
     }
 
-    /// Queryable and read samples, by step too, after `count` does the same to both ways of counting.
+    /// Checks the seen and the read samples that `count` adds, for both ways of counting.
     fn check(query: Steps, count: impl Fn(&SampleCounts), queryable: &[u64], read: &[u64]) {
         for counting in [Counting::Total, Counting::ByStep] {
             let counts = SampleCounts::new(counting, query);
@@ -456,7 +456,7 @@ mod tests {
         };
         case(60, 0, &[6; 3], &[6, 3, 3]);
         case(30, 0, &[3; 3], &[3, 3, 3]);
-        // What lies between two windows is seen and read for none.
+        // Samples between two windows are seen and read for no step.
         case(20, 0, &[2; 3], &[2, 2, 2]);
         case(20, 7, &[2; 3], &[2, 2, 2]);
         case(60, 45, &[6; 3], &[6, 3, 3]);
@@ -492,9 +492,9 @@ mod tests {
                 add(counts, &destination.once(), 1);
             }
         };
-        // Of 60, 80, 100 / 160, 180, 200 each reads ten seconds; of 120 and 140 nothing is seen.
+        // The windows at 60, 80, 100 and 160, 180, 200 read ten seconds each; 120 and 140 see nothing.
         check(query, count(10), &[3 * 2 + 3; 2], &[3 * 2 + 1, 3 * 2]);
-        // All twenty, and for the first one also what is before.
+        // All windows read; the first also reads the samples before it.
         check(query, count(40), &[3 * 8 + 3; 2], &[8 + 2 * 4 + 1, 3 * 4]);
     }
 }

@@ -1,5 +1,5 @@
-//! How often a query sees what is looked at in a subquery: each step of a subquery counts as often as the windows
-//! of the steps around it hold it.
+//! How often a query sees the samples of a subquery: a step of a subquery counts once for each
+//! window of the outer steps that contains it, times the weight of the outer step.
 //!
 //! Weights are made when the first point is read. Nothing is read or evaluated here.
 
@@ -12,14 +12,14 @@ use parking_lot::Mutex;
 use super::{Counted, Windows};
 use crate::steps::Steps;
 
-/// At which steps of an evaluation points are seen.
+/// The steps of an evaluation at which points are seen.
 #[derive(Debug, Clone)]
 pub(super) struct Seen {
     pub(super) level: Arc<Level>,
     pub(super) at: At,
 }
 
-/// At one step, or at each.
+/// Whether a point is seen at one step or at each step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum At {
     OneStep,
@@ -27,7 +27,7 @@ pub(super) enum At {
 }
 
 impl Seen {
-    /// How often the query sees what is counted at a step.
+    /// How often the query sees a sample that is counted at a step.
     pub(super) fn weights(&self) -> Weights {
         match self.at {
             At::EachStep => Weights::Same(self.level.total_weight()),
@@ -35,7 +35,7 @@ impl Seen {
         }
     }
 
-    /// Adds by step.
+    /// Adds what was counted, by step.
     pub(super) fn add<'a>(&self, counted: impl Iterator<Item = &'a Counted>) {
         match self.at {
             At::EachStep => {
@@ -51,17 +51,17 @@ impl Seen {
     }
 }
 
-/// How often the query sees what is counted at the steps of an evaluation.
+/// How often the query sees a sample of each step of an evaluation.
 #[derive(Debug, Clone)]
 pub(super) enum Weights {
-    /// As often at each step.
+    /// The same weight at each step.
     Same(u64),
-    /// The sums of those of all steps before a step; one more than there are steps.
+    /// Prefix sums: the sum of the weights of all earlier steps; one entry more than steps.
     Sums(Arc<[u64]>),
 }
 
 impl Weights {
-    /// Of all these steps together.
+    /// The sum of the weights of these steps.
     #[inline]
     pub(super) fn of(&self, steps: Range<usize>) -> u64 {
         match self {
@@ -71,17 +71,17 @@ impl Weights {
     }
 }
 
-/// The steps of an evaluation: those of the query, or those of a subquery.
+/// The steps of the query or of a subquery.
 #[derive(Debug)]
 pub(super) struct Level {
     steps: Steps,
-    /// Of a subquery its windows, and where these are seen.
+    /// For a subquery: its windows, and where the windows are seen.
     up: Option<(Windows, Seen)>,
-    /// Made when the first point is read: there may be very many steps and nothing at them.
+    /// Made when the first point is read: a subquery may have very many steps without points.
     weights: OnceLock<Weights>,
-    /// What was seen at each step, if it is counted by step.
+    /// What was seen at each step, if the query counts by step.
     sums: Mutex<Vec<u64>>,
-    /// What was seen at each of all steps.
+    /// What was seen at every step.
     at_each: AtomicU64,
 }
 
@@ -102,7 +102,7 @@ impl Level {
         if windows.see_all() {
             return Weights::Same(outer.of(0..steps));
         }
-        // First by how much the weight of each step is more than that of the one before.
+        // First the differences of the weights of a step and of the step before.
         let count = self.steps.count();
         let mut sums = vec![0u64; count + 1];
         for step in 0..steps {
@@ -131,10 +131,10 @@ impl Level {
         sums
     }
 
-    /// Adds what was seen at its steps to the steps whose windows they are in.
+    /// Adds what was seen at each step to the outer steps whose windows contain the step.
     pub(super) fn hand_up(&self) {
         let Some((windows, seen)) = &self.up else { return };
-        // Sums of all steps before a step.
+        // Prefix sums: the sum of all earlier steps.
         let (mut before, mut sum) = (vec![0], 0);
         for seen in self.sums() {
             sum += seen;

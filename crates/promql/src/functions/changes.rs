@@ -1,7 +1,7 @@
 //! `changes` and `resets`: how often a series changed, or its counter was reset.
 //!
-//! A switch between floats and histograms is both. In an anchored window the last sample at or
-//! before its start is where it begins.
+//! A switch between floats and histograms is a change and a reset. An anchored window begins with
+//! the last sample at or before its start.
 
 use super::start_time::Begun;
 use super::window::{PointRef, TimedPoint, Window};
@@ -36,7 +36,7 @@ fn count(
     let mut previous = points.next()?;
     if window.edges == Some(Edges::Anchored) {
         let mut rest = points.clone();
-        // The last point at or before the start; and one must follow, or nothing is inside.
+        // The last point at or before the start. Without a later point, the window is empty.
         while previous.time <= window.start {
             let next = rest.next()?;
             if next.time > window.start {

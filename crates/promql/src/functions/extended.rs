@@ -1,10 +1,11 @@
 //! `rate`, `increase` and `delta` over an `anchored` or `smoothed` window: from the value at its
-//! start to the value at its end, nothing extrapolated.
+//! start to the value at its end, without extrapolation.
 //!
-//! Anchored, the value at an end is that of the last sample before it; at the start, if there is
-//! none before, that of the first one inside. Smoothed, it lies on the line between the samples
-//! around the end; a counter that falls there came from zero. Where start timestamps say when the counter
-//! of floats began, it was 0 then. The window holds the samples around it that this needs.
+//! Anchored: the value at an end is the value of the last sample before that end. At the start, if
+//! there is no earlier sample, it is the value of the first sample inside. Smoothed: the value lies
+//! on the line between the samples around the end; a counter that falls there rose from zero. A
+//! counter of floats with a start timestamp was 0 at that time. The window contains the samples
+//! around it that this needs.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::histogram::FloatHistogram;
 use crate::points::Value;
 use promkairos_model::ResetHint;
 
-/// How much the series grew in a window with samples of one kind.
+/// The growth of the series in a window with samples of one kind.
 pub(super) fn growth(
     growth: Growth,
     edges: Edges,
@@ -35,8 +36,8 @@ pub(super) fn growth(
     }
 }
 
-/// Which samples give the values: from the last at or before the start to the last one, smoothed
-/// to the first at or after the end. `None` if all lie on one side of the window.
+/// The samples that give the values: from the last one at or before the start to the last one
+/// (anchored) or the first one at or after the end (smoothed). `None` if all are on one side.
 fn used<T>(
     samples: &[T],
     time: impl Fn(&T) -> i64,
@@ -88,13 +89,13 @@ fn floats(growth: Growth, edges: Edges, window: &Window<'_>) -> Option<f64> {
     Some(grown)
 }
 
-/// The value at an end of a window, and since when its counter has been counting there.
+/// The value at an end of a window, and when the counter at that end began.
 struct End {
     value: f64,
     begun: Begun,
 }
 
-/// Finds values at the ends of a window of floats. The beginning of a counter is a point too: there it was 0.
+/// Finds the values at the ends of a window of floats. A counter is 0 when it begins.
 struct Ends<'a> {
     window: &'a Window<'a>,
     metric: Metric,
@@ -107,7 +108,7 @@ impl Ends<'_> {
         Begun { time: self.window.floats[at].time, start }
     }
 
-    /// At the start; `first` is the last sample not after it, or else the first one.
+    /// The value at the start; `first` is the last sample not after it, or else the first sample.
     fn left(&self, first: usize) -> End {
         let start = self.window.start;
         let (point, begun) = (self.window.floats[first], self.begun(first));
@@ -132,7 +133,7 @@ impl Ends<'_> {
         End { value: self.between(from, to, start), begun: known }
     }
 
-    /// At the end; `last` is the last sample, smoothed the first one that is not before the end.
+    /// The value at the end; `last` is the last sample, or (smoothed) the first one at or after it.
     fn right(&self, last: usize) -> End {
         let end = self.window.end;
         let (point, begun) = (self.window.floats[last], self.begun(last));
@@ -156,8 +157,8 @@ impl Ends<'_> {
         End { value: self.between(from, to, end), begun: known }
     }
 
-    /// At a time before the first sample that is known: that of the sample, but for a counter that is known
-    /// to have begun lately.
+    /// The value at a time before the first known sample: the value of the sample, unless it is of a
+    /// counter that began within the lookback.
     fn before(&self, point: FloatPoint, begun: Begun, time: i64) -> f64 {
         if self.metric == Metric::Gauge || !self.began_lately(begun) {
             return point.value;
@@ -172,12 +173,12 @@ impl Ends<'_> {
         if self.smoothed { float_between(from, to, time, self.metric) } else { from.value }
     }
 
-    /// Whether a counter began within what is looked at.
+    /// Whether a counter began within the lookback before the window, or later.
     fn began_lately(&self, begun: Begun) -> bool {
         begun.began_after(self.window.start.saturating_sub(self.window.lookback))
     }
 
-    /// Whether this is a sample of a counter that began within what is looked at and not after the end.
+    /// Whether this is a sample of a counter that began within the lookback and not after the end.
     fn began_before_end(&self, at: usize) -> bool {
         let begun = self.begun(at);
         let counter = self.metric == Metric::Counter;
@@ -185,7 +186,7 @@ impl Ends<'_> {
     }
 }
 
-/// What a counter is when it begins.
+/// The value of a counter when it begins.
 fn zero_at(time: i64) -> FloatPoint {
     FloatPoint { time, value: 0.0 }
 }
@@ -245,8 +246,9 @@ fn histograms(
     Some(grown)
 }
 
-/// What the counter had before each reset, from `left` at the first of `points` to `right` at the
-/// last. With a reset `cut` by the start of the window `left` is already of the new counter.
+/// The values before each reset, from `left` at the first of `points` to `right` at the last. If
+/// the start of the window lies between a reset and the sample before it (`cut`), `left` is already
+/// of the new counter.
 fn lost_in_resets(
     points: &[HistogramPoint],
     cut: bool,
@@ -294,16 +296,16 @@ mod tests {
         assert_eq!(grown(Growth::Increase, -10_000, 45_000, &rising), Some(7.0));
         assert_eq!(grown(Growth::Increase, 45_000, 60_000, &rising), None);
         assert_eq!(grown(Growth::Increase, -10_000, 10_000, &[3.0]), Some(0.0));
-        // Falls inside count, the one before the anchor does not.
+        // Falls inside the window count; a fall before the anchor does not.
         assert_eq!(grown(Growth::Increase, 20_000, 45_000, &[9.0, 5.0, 1.0, 2.0]), Some(2.0));
     }
 
     #[test]
     fn smoothed_takes_the_line_between_samples() {
         let grown = |g, start, end, values: &[f64]| grown(g, Edges::Smoothed, start, end, values);
-        // At 5 s it is 2, at 25 s it is 20.
+        // The value is 2 at 5 s and 20 at 25 s.
         assert_eq!(grown(Growth::Increase, 5_000, 25_000, &[1.0, 4.0, 28.0]), Some(18.0));
-        // It fell to 3 after 0 s: at 5 s it is 1.
+        // The counter fell to 3 after 0 s, so its value is 1 at 5 s.
         assert_eq!(grown(Growth::Increase, 5_000, 15_000, &[9.0, 3.0]), Some(2.0));
         assert_eq!(grown(Growth::Delta, 5_000, 15_000, &[9.0, 3.0]), Some(-4.0));
         assert_eq!(grown(Growth::Delta, 50_000, 60_000, &[9.0, 3.0]), None);
@@ -321,15 +323,15 @@ mod tests {
                 .and_then(|value| value.float())
         };
         use Edges::{Anchored, Smoothed};
-        // Samples at 0, 15, 30 s; the second one is of a counter that began at 5 s.
+        // Samples at 0, 15, 30 s; the second is of a counter that began at 5 s.
         let (values, starts) = ([8.0, 10.0, 12.0], [-20_000, 5_000, 5_000]);
         assert_eq!(grown(Anchored, (0, 30_000), &values, &starts), Some(12.0));
         assert_eq!(grown(Anchored, (0, 30_000), &values, &[0; 3]), Some(4.0));
-        // At 10 s it is half of what it is at 15 s.
+        // The value at 10 s is half the value at 15 s.
         assert_eq!(grown(Smoothed, (10_000, 30_000), &values, &starts), Some(7.0));
-        // Just before it began anew it is taken for nothing.
+        // Just before the counter began again, its value counts as 0.
         assert_eq!(grown(Smoothed, (3_000, 30_000), &values, &starts), Some(12.0));
-        // Before its first sample: nothing, or a part of it.
+        // Before the first sample: 0, or a part of its value.
         assert_eq!(grown(Anchored, (-10_000, 0), &[8.0], &[-20_000]), Some(8.0));
         assert_eq!(grown(Smoothed, (-10_000, 0), &[8.0], &[-20_000]), Some(4.0));
         assert_eq!(grown(Smoothed, (-20_000, -10_000), &[8.0], &[-20_000]), Some(4.0));
@@ -350,7 +352,7 @@ mod tests {
         };
         assert_eq!(grown(Edges::Anchored, 20_000, 60_000), Some(27.0));
         assert_eq!(grown(Edges::Smoothed, 5_000, 25_000), Some(18.0));
-        // The fall from 28 to 2 is before the start: it is 1 at 37.5 s.
+        // The fall from 28 to 2 is before the start; the value is 1 at 37.5 s.
         assert_eq!(grown(Edges::Smoothed, 37_500, 60_000), Some(2.0));
         assert_eq!(grown(Edges::Smoothed, 15_000, 60_000), Some(27.0));
     }

@@ -1,15 +1,15 @@
-//! Which growth of a series is asked for, and of which kind of metric. Computed in `rate` and `extended`.
+//! The kinds of growth that `rate` and `extended` compute.
 
 use super::interpolate::Metric;
 
-/// Which of the three.
+/// `rate`, `increase` or `delta`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Growth {
-    /// Of a counter, by the second.
+    /// The increase of a counter per second.
     Rate,
-    /// Of a counter.
+    /// The increase of a counter.
     Increase,
-    /// Of a gauge.
+    /// The difference of a gauge.
     Delta,
 }
 

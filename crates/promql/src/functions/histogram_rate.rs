@@ -1,4 +1,4 @@
-//! How much a native histogram grew in a window, from its first sample to its last.
+//! The growth of a native histogram in a window, from its first sample to its last.
 
 use super::growth::Growth;
 use super::start_time::Begun;
@@ -7,7 +7,7 @@ use crate::annotations::{HistogramOperation, Note};
 use crate::histogram::{Combined, FloatHistogram, IncompatibleSchemas};
 use promkairos_model::ResetHint;
 
-/// How much it grew, as a gauge without empty buckets. The window has at least two histograms.
+/// The growth, as a gauge without empty buckets. The window has at least two histograms.
 pub(super) fn growth(
     growth: Growth,
     window: &Window<'_>,
@@ -18,7 +18,7 @@ pub(super) fn growth(
     let is_gauge = |h: &FloatHistogram| h.reset_hint == ResetHint::Gauge;
     let mut base = std::borrow::Cow::Borrowed(&*first.value);
     if growth.is_counter() && resets(window, 1) {
-        // The first sample is of an older counter, and the counter grew from nothing.
+        // The first sample is of an older counter, so the counter grew from 0.
         let second = &points[1].value;
         base = std::borrow::Cow::Owned(FloatHistogram::empty(
             second.schema,
@@ -53,7 +53,7 @@ pub(super) fn growth(
     Some(grown)
 }
 
-/// Adds what the counter had before each reset, with `base` for the first sample.
+/// Adds the values before each reset, with `base` in place of the first sample.
 fn add_lost(
     grown: &mut FloatHistogram,
     window: &Window<'_>,
@@ -62,12 +62,12 @@ fn add_lost(
 ) -> Option<()> {
     let points = window.histograms;
     let mut previous = base;
-    let mut overlap_told = false;
+    let mut overlap_noted = false;
     for (i, point) in points.iter().enumerate().skip(1) {
         let begun = begun(window, i);
-        if !overlap_told && begun.is_some_and(|(before, after)| after.overlaps(before)) {
+        if !overlap_noted && begun.is_some_and(|(before, after)| after.overlaps(before)) {
             notes.add_named(|metric| Note::OverlappingStartTime { metric });
-            overlap_told = true;
+            overlap_noted = true;
         }
         let by_start = begun.is_some_and(|(before, after)| after.is_reset_after(before));
         if by_start || point.value.is_reset_after(previous) {
@@ -85,7 +85,7 @@ fn resets(window: &Window<'_>, i: usize) -> bool {
         || points[i].value.is_reset_after(&points[i - 1].value)
 }
 
-/// When the counters of sample `i` and of the one before began, if that is asked.
+/// When the counters of sample `i - 1` and of sample `i` began, if start timestamps are used.
 fn begun(window: &Window<'_>, i: usize) -> Option<(Begun, Begun)> {
     let begun = |i: usize| {
         let (point, start): (&HistogramPoint, _) =
@@ -95,28 +95,28 @@ fn begun(window: &Window<'_>, i: usize) -> Option<(Begun, Begun)> {
     Some((begun(i - 1)?, begun(i)?))
 }
 
-/// Adds, telling what is to be told; `None` if the two cannot be added.
+/// Adds `other` and the notes about it; `None` if the two cannot be added.
 pub(super) fn add_noted(
     sum: &mut FloatHistogram,
     other: &FloatHistogram,
     notes: &mut Notes<'_>,
 ) -> Option<()> {
     let combined = sum.add(other);
-    tell(combined, HistogramOperation::Addition, notes)
+    add_notes(combined, HistogramOperation::Addition, notes)
 }
 
-/// Subtracts, telling what is to be told; `None` if the two cannot be subtracted.
+/// Subtracts `other` and adds the notes about it; `None` if the two cannot be subtracted.
 pub(super) fn sub_noted(
     difference: &mut FloatHistogram,
     other: &FloatHistogram,
     notes: &mut Notes<'_>,
 ) -> Option<()> {
     let combined = difference.sub(other);
-    tell(combined, HistogramOperation::Subtraction, notes)
+    add_notes(combined, HistogramOperation::Subtraction, notes)
 }
 
-/// Hints do not matter between samples of one series; differing bounds are told.
-fn tell(
+/// Adds a note on differing bounds. Hints do not matter between samples of one series.
+fn add_notes(
     combined: Result<Combined, IncompatibleSchemas>,
     operation: HistogramOperation,
     notes: &mut Notes<'_>,
@@ -153,7 +153,7 @@ mod tests {
         let (got, notes) = grown(Growth::Increase, &values);
         let got = got.expect("both are exponential");
         assert_eq!((got.schema, got.count, notes.len()), (0, 1.0, 0));
-        // A switch of the layout is a reset too.
+        // A change of the layout is a reset too.
         let values = [custom(&[1.0], &[9.0], 9.0), positive(0, 0, &[10.0], 1.0)];
         assert_eq!(grown(Growth::Increase, &values).0.expect("it is a reset").count, 10.0);
     }

@@ -1,4 +1,4 @@
-//! `irate` and `idelta`: what changed between the last two samples of a window.
+//! `irate` and `idelta`: the difference of the last two samples of a window.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::histogram::FloatHistogram;
 use crate::points::Value;
 use promkairos_model::ResetHint;
 
-/// `irate`: by the second, of a counter.
+/// `irate`: the increase of a counter per second.
 pub(super) fn irate(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {
     last_two(window, true, notes)
 }
 
-/// `idelta`: of a gauge.
+/// `idelta`: the difference of a gauge.
 pub(super) fn idelta(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {
     last_two(window, false, notes)
 }

@@ -1,25 +1,25 @@
-//! `integral`: the area under the floats of a window, by the second.
+//! `integral`: the area under the floats of a window, with time in seconds.
 //!
-//! Between two samples it is a rectangle as high as the one before or the one after, or a trapezium. NaN
-//! counts as 0. The rectangles are summed with compensation. Histograms are left out.
+//! The area between two samples is a rectangle with the height of the earlier or the later sample,
+//! or a trapezium. NaN counts as 0. The areas are summed with compensation. Histograms are ignored.
 
 use super::window::{FloatPoint, Notes, Window};
 use crate::annotations::Note;
 use crate::histogram::Kahan;
 
-/// The value between two samples.
+/// The height of the area between two samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Strategy {
-    /// That of the sample before.
+    /// The value of the earlier sample.
     Before,
-    /// That of the sample after.
+    /// The value of the later sample.
     After,
     /// The mean of both.
     Mean,
 }
 
 impl Strategy {
-    /// By its number.
+    /// The strategy with this number.
     fn numbered(number: f64) -> Option<Self> {
         [Self::Before, Self::After, Self::Mean]
             .into_iter()
@@ -45,7 +45,7 @@ impl Strategy {
     }
 }
 
-/// `integral`; a strategy that is none is told and taken for the mean.
+/// `integral`. An unknown strategy adds a note and counts as the mean.
 pub(super) fn integral(number: f64, window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f64> {
     if window.floats.is_empty() {
         return None;

@@ -8,19 +8,19 @@ use crate::histogram::FloatHistogram;
 /// How a metric changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Metric {
-    /// It only grows, and begins anew at zero now and then.
+    /// It only grows, and sometimes starts again at zero.
     Counter,
     /// It goes up and down.
     Gauge,
 }
 
-/// The value at `time` on the line between two floats. A counter that falls came from zero.
+/// The value at `time` on the line between two floats. A counter that falls rose from zero.
 pub fn float_between(a: FloatPoint, b: FloatPoint, time: i64, metric: Metric) -> f64 {
     let from = if metric == Metric::Counter && b.value < a.value { 0.0 } else { a.value };
     from + (b.value - from) * (time - a.time) as f64 / (b.time - a.time) as f64
 }
 
-/// The histogram at `time` on the line between two. A counter that was reset came from nothing.
+/// The histogram at `time` on the line between two. A counter that was reset rose from zero.
 pub fn histogram_between(
     a: &HistogramPoint,
     b: &HistogramPoint,
@@ -74,9 +74,9 @@ mod tests {
         let got = between(0, 1, 5_000, Counter).expect("both are exponential");
         assert_eq!((got.count, got.sum, got.schema), (2.0, 4.0, 0));
         let mixed = histograms(&[custom(&[1.0], &[1.0], 1.0), positive(0, 0, &[4.0], 8.0)]);
-        let (got, told) =
+        let (got, notes) =
             noted(|notes| histogram_between(&mixed[0], &mixed[1], 5_000, Counter, notes));
-        assert_eq!((got, told.len()), (None, 1));
+        assert_eq!((got, notes.len()), (None, 1));
         assert_eq!(between(0, 1, 0, Counter).map(|h| h.schema), Some(1));
         assert_eq!(between(0, 1, 15_000, Counter).map(|h| h.count), Some(4.0));
     }

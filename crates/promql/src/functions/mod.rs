@@ -1,8 +1,8 @@
-//! What functions compute: kernels on the points of one series in one window, and on sets of
+//! Kernels of functions: computations on the points of one series in one window, and on sets of
 //! floats.
 //!
-//! Pure: no series, no steps, no storage. What is to be told beside a result goes to [`Notes`].
-//! Functions of one value at a step are the engine's, see `operators`.
+//! Pure: no series, no steps, no storage. Notes about a result are added to [`Notes`]. Functions
+//! of one value at a step are in `operators`.
 
 mod changes;
 mod extended;
@@ -30,20 +30,20 @@ pub use window::{FloatPoint, HistogramPoint, Notes, PointRef, TimedPoint, Window
 use super::points::Value;
 use super::signature::Function;
 
-/// What a range function is given beside its window.
+/// The arguments of a range function in addition to its window.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Arguments {
-    /// The time of the step.
+    /// The time of the step, in milliseconds since 1970.
     pub time: i64,
-    /// Its scalar arguments in their order; 0 where there is none.
+    /// The scalar arguments in their order; 0 where there is none.
     pub scalars: [f64; 2],
 }
 
-/// Computes a range function in one window; nothing where it has no value.
+/// Computes a range function in one window; `None` where it has no value.
 pub type RangeKernel = fn(&Window<'_>, &Arguments, &mut Notes<'_>) -> Option<Value>;
 
-/// The kernel of a function of a range vector. None for other functions, and for
-/// `absent_over_time`, which is about series.
+/// The kernel of a function of a range vector. `None` for other functions, and for
+/// `absent_over_time`, which depends on all series.
 pub fn range_kernel(function: Function) -> Option<RangeKernel> {
     macro_rules! kernels {
         ($($value:ident: $name:ident => |$w:pat_param, $a:pat_param, $n:pat_param| $call:expr;)*) => {

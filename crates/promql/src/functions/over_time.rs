@@ -1,8 +1,8 @@
 //! The simpler functions of the points in a window: counts, extremes, spread, quantiles, and when
 //! something was first, last, least or greatest.
 //!
-//! But for those that only look whether or when there are points, histograms are left out: told
-//! if there are floats too, silently if there are none.
+//! Functions that use the values ignore histograms. They add a note if the window has floats too;
+//! if it has only histograms, they have no result and add no note.
 
 use super::quantile::quantile;
 use super::window::{Notes, Window};
@@ -38,12 +38,12 @@ fn seconds(time: i64) -> f64 {
     time as f64 / 1000.0
 }
 
-/// `max_over_time`: NaN only if there is nothing else.
+/// `max_over_time`: NaN only if there is no other value.
 pub(super) fn max_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f64> {
     best(window, notes, |value, best| value > best).map(|(_, value)| value)
 }
 
-/// `min_over_time`: NaN only if there is nothing else.
+/// `min_over_time`: NaN only if there is no other value.
 pub(super) fn min_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f64> {
     best(window, notes, |value, best| value < best).map(|(_, value)| value)
 }
@@ -58,7 +58,7 @@ pub(super) fn ts_of_min_over_time(window: &Window<'_>, notes: &mut Notes<'_>) ->
     best(window, notes, |value, best| value <= best).map(|(time, _)| seconds(time))
 }
 
-/// Time and value of the float that no other is `better` than.
+/// Time and value of the float than which no other is `better`.
 fn best(
     window: &Window<'_>,
     notes: &mut Notes<'_>,

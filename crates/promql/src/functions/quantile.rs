@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-/// The `q`-quantile of `values`, which it sorts: linear between the two nearest ranks, NaN being
-/// the smallest of values.
+/// The `q`-quantile of `values`, which it sorts: linear between the two nearest ranks. NaN is
+/// smaller than all other values.
 pub fn quantile(q: f64, values: &mut [f64]) -> f64 {
     if values.is_empty() || q.is_nan() {
         return f64::NAN;
@@ -19,14 +19,14 @@ pub fn quantile(q: f64, values: &mut [f64]) -> f64 {
     let weight = rank - rank.floor();
     let lower = rank.floor() as usize;
     if weight == 0.0 {
-        // The next one may be infinite, of which no part is nothing.
+        // The next value may be infinite, and 0 times infinity is NaN.
         return values[lower];
     }
     let upper = (lower + 1).min(values.len() - 1);
     values[lower] * (1.0 - weight) + values[upper] * weight
 }
 
-/// By value, NaN before all others.
+/// Orders by value, NaN before all others.
 pub fn nan_first(a: &f64, b: &f64) -> Ordering {
     a.partial_cmp(b).unwrap_or_else(|| b.is_nan().cmp(&a.is_nan()))
 }

@@ -1,9 +1,9 @@
-//! `rate`, `increase` and `delta`: how much a series grew in a window.
+//! `rate`, `increase` and `delta`: the growth of a series in a window.
 //!
-//! What grew between the first and the last sample is extrapolated to the ends of the window:
-//! to an end that is about as near as the next sample would have been, or else by half the
-//! distance of samples; and a counter not beyond where it was zero. A counter that falls was
-//! reset, so it grew by what it had before too.
+//! The growth from the first to the last sample is extrapolated to the ends of the window. If an
+//! end is not farther away than about the average distance of samples, the growth is extrapolated
+//! to that end; otherwise by half the average distance. A counter is not extrapolated beyond the
+//! time at which it was zero. A counter that falls was reset, so it also grew by its value before.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::annotations::Note;
 use crate::histogram::FloatHistogram;
 use crate::points::Value;
 
-/// How much the series grew.
+/// The growth of the series.
 pub(super) fn growth(growth: Growth, window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {
     if window.is_mixed() {
         notes.add_named(|metric| Note::MixedFloatsHistograms { metric });
@@ -50,26 +50,26 @@ fn floats(growth: Growth, window: &Window<'_>, notes: &mut Notes<'_>) -> Option<
     Some(Value::Float(grown * sampled.factor(growth, window.seconds())))
 }
 
-/// `grown` and what the counter had before each reset.
+/// `grown` plus the value of the counter before each reset.
 fn with_resets(mut grown: f64, window: &Window<'_>, notes: &mut Notes<'_>) -> f64 {
     let (points, starts) = (window.floats, window.float_starts);
     if starts.is_empty() {
-        // Without a branch, which nobody could foretell for a gauge; only -0 changes no float.
+        // Without a branch, which is not predictable for a gauge. Adding -0 changes no float.
         return points.windows(2).fold(grown, |grown, pair| {
             let [previous, next] = [pair[0].value, pair[1].value];
             grown + if next < previous { previous } else { -0.0 }
         });
     }
-    let mut overlap_told = false;
+    let mut overlap_noted = false;
     for i in 1..points.len() {
         let (previous, next): (&FloatPoint, &FloatPoint) = (&points[i - 1], &points[i]);
         let mut reset = next.value < previous.value;
         if i < starts.len() {
             let before = Begun { time: previous.time, start: starts[i - 1] };
             let after = Begun { time: next.time, start: starts[i] };
-            if !overlap_told && after.overlaps(before) {
+            if !overlap_noted && after.overlaps(before) {
                 notes.add_named(|metric| Note::OverlappingStartTime { metric });
-                overlap_told = true;
+                overlap_noted = true;
             }
             reset |= after.is_reset_after(before);
         }
@@ -109,32 +109,32 @@ fn histograms(growth: Growth, window: &Window<'_>, notes: &mut Notes<'_>) -> Opt
     Some(Value::Histogram(Arc::new(grown)))
 }
 
-/// What floats grew by in windows that follow each other. Points of a regular series lie in all of them
-/// alike, and what hangs on that alone is computed once.
+/// The growth of floats in consecutive windows. In all of them the points of a regular series have
+/// the same layout, and what depends on the layout alone is computed once.
 #[derive(Debug)]
 pub struct Extrapolation {
     growth: Growth,
     layout: Layout,
     sampled: Sampled,
-    /// How long the window is.
+    /// The length of the window, in seconds.
     seconds: f64,
     factor: f64,
 }
 
-/// Where the samples of a window lie: how far apart the first and the last, how far they are from its
-/// start and its end, and how many there are.
+/// Where the samples of a window lie: the time from the first to the last, from the start to the
+/// first, from the last to the end, in milliseconds, and the number of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Layout(i64, i64, i64, usize);
 
 impl Extrapolation {
-    /// For windows of one length.
+    /// For windows of the same length.
     pub fn new(growth: Growth) -> Self {
         let sampled = Sampled::new(0, 0, 0, 0, 0);
         Self { growth, layout: Layout(0, 0, 0, 0), sampled, seconds: 0.0, factor: 1.0 }
     }
 
-    /// The value of the window from `start` to `end` with at least two samples, between which the series
-    /// grew by `grown`.
+    /// The value of the window from `start` to `end`. It has at least two samples, between which the
+    /// series grew by `grown`.
     #[inline]
     pub fn apply(
         &mut self,
@@ -153,7 +153,7 @@ impl Extrapolation {
         self.value(grown, first.value)
     }
 
-    /// The value of a window with the last layout, which begins with a sample of value `first`.
+    /// The value of a window with the last layout whose first sample is `first`.
     #[inline]
     fn value(&self, grown: f64, first: f64) -> f64 {
         if self.growth.is_counter() && grown > 0.0 && first >= 0.0 {
@@ -165,11 +165,11 @@ impl Extrapolation {
         grown * self.factor
     }
 
-    /// Turns what the series grew by in each of some windows into their values. All have the layout of the
-    /// window that was the last to be applied to; they begin with every `stride`-th of the values `firsts`.
+    /// Turns the growth in each of some windows into their values. All must have the layout of the
+    /// last call of [`apply`](Self::apply). Their first values are every `stride`-th of `firsts`.
     pub fn apply_to_all(&self, grown: &mut [f64], firsts: &[f64], stride: usize) {
-        // A first sample above this share of what the series grew by is too far from zero for a limit,
-        // however the quotient would be rounded.
+        // If the first sample is above this share of the growth, it is too far from zero for a limit,
+        // however the quotient is rounded.
         let share = self.sampled.to_start / self.sampled.interval * (1.0 + 1e-9);
         let mut limited = 0;
         if self.growth.is_counter() {
@@ -187,8 +187,8 @@ impl Extrapolation {
     }
 }
 
-/// Sets each of `column` to what `of` makes of it and of every `stride`-th value of two others, as many as
-/// are needed. Neighbours are computed together where they lie together.
+/// Sets each value of `column` to the result of `of` for that value and every `stride`-th value of
+/// two others. Adjacent values are computed together.
 #[inline]
 pub fn each(
     column: &mut [f64],
@@ -235,8 +235,8 @@ impl Sampled {
         }
     }
 
-    /// Whether the counter began in the window before its first sample. Then it grew from zero,
-    /// and nothing is extrapolated towards the start.
+    /// Whether the counter began in the window before its first sample. Then it grew from zero, and
+    /// nothing is extrapolated towards the start.
     fn began_inside(&mut self, growth: Growth, starts: &[i64], window: &Window<'_>) -> bool {
         let Some(&start) = starts.first() else { return false };
         if !growth.is_counter() || start == 0 || start <= window.start || start >= self.first {
@@ -247,8 +247,8 @@ impl Sampled {
         true
     }
 
-    /// Extrapolates to the start at most so far that the counter gets zero there, when its first
-    /// sample is this share of what it grew. Gives whether that is nearer.
+    /// Limits the extrapolation to the start to the time at which the counter was zero. `share` is
+    /// the first sample divided by the growth. Returns whether the limit applied.
     fn limit_to_zero(&mut self, share: f64) -> bool {
         let to_zero = self.interval * share;
         let nearer = to_zero < self.to_start;
@@ -258,7 +258,7 @@ impl Sampled {
         nearer
     }
 
-    /// By what growth is multiplied, in a window of so many seconds.
+    /// The factor by which growth is multiplied, in a window of `seconds` seconds.
     fn factor(&self, growth: Growth, seconds: f64) -> f64 {
         let factor = match self.interval {
             0.0 => 1.0,
@@ -286,7 +286,7 @@ mod tests {
         let w = window(-10_000, 50_000, &points, &[]);
         assert_eq!(float(Growth::Increase, &w), Some(30.0 * 60.0 / 45.0));
         assert_eq!(float(Growth::Rate, &w), Some(30.0 * (60.0 / 45.0 / 60.0)));
-        // Both ends are too far away: half a distance of samples is added at each.
+        // Both ends are too far away: half the distance of samples is added at each.
         let w = window(-60_000, 240_000, &points, &[]);
         assert_eq!(float(Growth::Increase, &w), Some(30.0 * (45.0 + 7.5 + 7.5) / 45.0));
     }
@@ -295,7 +295,7 @@ mod tests {
     fn a_counter_is_not_extrapolated_below_zero() {
         let points = floats(&[1.0, 11.0, 21.0, 31.0]);
         let w = window(-10_000, 45_000, &points, &[]);
-        // It was zero 1.5 s before the first sample.
+        // The counter was zero 1.5 s before the first sample.
         let increase = float(Growth::Increase, &w).expect("there are samples");
         assert!((increase - 31.0).abs() < 1e-12, "{increase}");
         assert_eq!(float(Growth::Delta, &w), Some(30.0 * (55.0 / 45.0)));
@@ -322,7 +322,7 @@ mod tests {
         let mut w = window(-30_000, 30_000, &points, &[]);
         assert_eq!(float(Growth::Increase, &w), None);
         w.float_starts = &[-10_000];
-        // It grew by 10 in 10 s; no distance of samples is known, so none is added.
+        // The counter grew by 10 in 10 s. The distance of samples is unknown, so none is added.
         assert_eq!(float(Growth::Increase, &w), Some(10.0));
         w.float_starts = &[-40_000];
         assert_eq!(float(Growth::Increase, &w), None);

@@ -1,7 +1,7 @@
-//! What start timestamps tell of a counter: resets that its values do not show.
+//! Counter resets that start timestamps show and values do not.
 //!
-//! A sample's start timestamp is when its counter began; 0 means unknown, one not before the
-//! sample itself means nothing.
+//! The start timestamp of a sample is when its counter began. 0 means unknown. A start timestamp
+//! that is not before the time of the sample has no meaning.
 
 /// Time and start timestamp of a sample.
 #[derive(Debug, Clone, Copy)]
@@ -17,8 +17,8 @@ impl Begun {
             return false;
         }
         if self.start == previous.time {
-            // Samples that each begin where the one before ended are deltas; but the first one
-            // of a counter may also carry its own time as its start.
+            // If each sample begins where the one before ended, the samples are deltas. But the first sample
+            // of a counter may also have its own time as its start timestamp.
             return previous.start != 0 && previous.start < previous.time;
         }
         self.start > previous.time
@@ -29,7 +29,7 @@ impl Begun {
         self.start > time && self.is_reset_after(Self { time, start: time })
     }
 
-    /// Whether it began before `previous` was taken, and yet is not the same counter.
+    /// Whether the counter began before the time of `previous`, and is a different counter.
     pub(super) fn overlaps(self, previous: Self) -> bool {
         self.start != 0 && self.start < previous.time && self.start != previous.start
     }
@@ -57,7 +57,7 @@ mod tests {
         assert!(!reset((10, 10), (20, 10)));
         assert!(!reset((10, 0), (20, 10)));
         assert!(!reset((10, 12), (20, 10)));
-        // The same counter, whatever its beginning is.
+        // The same counter, whatever its start timestamp is.
         assert!(!reset((10, 15), (20, 15)));
     }
 

@@ -34,8 +34,8 @@ pub(super) fn avg_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Optio
     Some(Value::Float(average.mean()))
 }
 
-/// The first histogram if there are only histograms, nothing inside if there are only floats.
-/// `None` if there is nothing, or both, which is told.
+/// The first histogram if there are only histograms; `Some(None)` if there are only floats.
+/// `None` if there are no points, or both kinds, which adds a note.
 fn histograms_only<'a>(
     window: &Window<'a>,
     notes: &mut Notes<'_>,
@@ -48,7 +48,7 @@ fn histograms_only<'a>(
     (first.is_some() || !window.floats.is_empty()).then_some(first)
 }
 
-/// Folds all histograms but the first, telling what is to be told once.
+/// Folds all histograms but the first. Adds each note once.
 fn fold(
     histograms: &[HistogramPoint],
     notes: &mut Notes<'_>,
@@ -75,18 +75,18 @@ fn fold(
     Some(())
 }
 
-/// The mean of floats: the compensated sum divided at the end, or from where that sum would
-/// overflow a running mean.
+/// The mean of floats: the compensated sum divided at the end. If the sum would overflow, a
+/// running mean from there on.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Average {
-    /// The sum; the mean once `running`.
+    /// The sum; the mean once `running` is set.
     held: Kahan,
     count: f64,
     running: bool,
 }
 
 impl Average {
-    /// Takes in one more.
+    /// Adds a value.
     pub fn add(&mut self, value: f64) {
         self.count += 1.0;
         if !self.running {
@@ -103,7 +103,7 @@ impl Average {
         self.held.add(value / self.count);
     }
 
-    /// Takes in what `later` has taken in.
+    /// Adds the values of `later`.
     pub fn join(&mut self, later: Self) {
         match (self.any(), later.any()) {
             (_, false) => return,
@@ -120,7 +120,7 @@ impl Average {
         *self = Self { held: part(self).plus(part(&later)), count, running: true };
     }
 
-    /// Whether there was any.
+    /// Whether there was any value.
     pub fn any(&self) -> bool {
         self.count > 0.0
     }

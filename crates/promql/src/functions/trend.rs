@@ -1,18 +1,18 @@
-//! `deriv`, `predict_linear` and `double_exponential_smoothing`: where floats are going.
+//! `deriv`, `predict_linear` and `double_exponential_smoothing`: the trend of floats.
 //!
-//! Histograms are left out, which is told where there is any float beside them.
+//! Histograms are ignored, with a note if there are floats too.
 
 use super::window::{FloatPoint, Notes, Window};
 use crate::format::fixed_places;
 use crate::histogram::{Amount, Kahan};
 
-/// `deriv`: the slope, by the second, of the line closest to the floats.
+/// `deriv`: the slope per second of the line of least squares.
 pub(super) fn deriv(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f64> {
     let floats = two_floats(window, notes)?;
     Some(regression(floats, floats[0].time).slope)
 }
 
-/// `predict_linear`: where that line is `seconds` after `time`.
+/// `predict_linear`: the value of that line `seconds` seconds after `time`.
 pub(super) fn predict_linear(
     seconds: f64,
     time: i64,
@@ -23,8 +23,8 @@ pub(super) fn predict_linear(
     Some(slope * seconds + intercept)
 }
 
-/// `double_exponential_smoothing`: the last of the floats smoothed by two factors, of the level
-/// and of the trend.
+/// `double_exponential_smoothing`: the last smoothed value. One factor smooths the level, the
+/// other the trend.
 pub(super) fn double_exponential_smoothing(
     level: f64,
     trend: f64,
@@ -44,7 +44,7 @@ pub(super) fn double_exponential_smoothing(
     Some(smooth)
 }
 
-/// Both factors have to lie between 0 and 1, or no smoothing is possible: the error.
+/// The error if a factor is not between 0 and 1.
 pub fn check_smoothing(level: f64, trend: f64) -> Result<(), String> {
     let invalid = |name: &str, short: &str, got: f64| {
         let got = fixed_places(got, 6);
@@ -71,8 +71,8 @@ struct Line {
     intercept: f64,
 }
 
-/// The line of least squares, where x is 0 at `origin`. Floats that are all the same lie on it
-/// exactly, and infinite ones on none.
+/// The line of least squares, where x is 0 at `origin`. If all floats are equal, the line is
+/// exact; if they are all infinite, it is NaN.
 fn regression(points: &[FloatPoint], origin: i64) -> Line {
     let first = points[0].value;
     if points.iter().all(|point| point.value == first) {
@@ -125,7 +125,7 @@ mod tests {
     fn smoothing() {
         let smooth =
             |w: &Window<'_>, n: &mut Notes<'_>| double_exponential_smoothing(0.5, 0.1, w, n);
-        // Level 10, trend 10: a line stays a line.
+        // Level 10, trend 10: a line stays the same line.
         assert_eq!(with(&[10.0, 20.0, 30.0, 40.0], smooth), Some(40.0));
         // 0, then 0.5·8 + 0.5·(0+8) = 8; trend 0.1·8 + 0.9·8 = 8; 0.5·0 + 0.5·(8+8) = 8.
         assert_eq!(with(&[0.0, 8.0, 0.0], smooth), Some(8.0));
@@ -137,10 +137,10 @@ mod tests {
     #[test]
     fn histograms_are_left_out() {
         let h = histograms(&[positive(0, 0, &[1.0], 1.0)]);
-        for (values, told) in [(&[1.0, 2.0][..], 1), (&[1.0], 1), (&[], 0)] {
+        for (values, expected) in [(&[1.0, 2.0][..], 1), (&[1.0], 1), (&[], 0)] {
             let f = floats(values);
             let (value, notes) = noted(|notes| deriv(&window(0, 60_000, &f, &h), notes));
-            assert_eq!((value.is_some(), notes.len()), (values.len() > 1, told));
+            assert_eq!((value.is_some(), notes.len()), (values.len() > 1, expected));
         }
     }
 }

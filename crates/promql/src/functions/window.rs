@@ -1,8 +1,8 @@
-//! What a range function looks at: the points of one series in one window.
+//! The input of a range function: the points of one series in one window.
 //!
-//! Points lie by rising time, floats and histograms apart; no time has both. Stale markers were
-//! left out. The reader decides which points belong to a window: normally those after its start
-//! and up to its end, for `anchored` and `smoothed` also some around it.
+//! Points are in order of time, floats and histograms separately; no time has both. There are no
+//! stale markers. The reader decides which points belong to a window: normally those after its
+//! start and up to its end; for `anchored` and `smoothed` also some around it.
 
 use std::sync::Arc;
 
@@ -33,32 +33,32 @@ pub struct HistogramPoint {
 /// The points of one series in one window.
 #[derive(Debug, Clone, Copy)]
 pub struct Window<'a> {
-    /// Its start, which does not belong to it, offset applied.
+    /// The start of the window (exclusive), with the offset applied.
     pub start: i64,
-    /// Its end, which does, offset applied.
+    /// The end of the window (inclusive), with the offset applied.
     pub end: i64,
     /// Floats.
     pub floats: &'a [FloatPoint],
-    /// When their counters began, 0 = unknown; empty when nobody asks.
+    /// When the counters of the floats began, 0 = unknown; empty if the kernel does not use it.
     pub float_starts: &'a [i64],
     /// Histograms.
     pub histograms: &'a [HistogramPoint],
-    /// When their counters began, 0 = unknown; empty when nobody asks.
+    /// When the counters of the histograms began, 0 = unknown; empty if the kernel does not use it.
     pub histogram_starts: &'a [i64],
-    /// `anchored` or `smoothed`: its values at both ends.
+    /// `anchored` or `smoothed`: how the values at both ends are found.
     pub edges: Option<Edges>,
-    /// How far outside of it points are looked at for these, in milliseconds.
+    /// How far outside of the window points are used for its ends, in milliseconds.
     pub lookback: i64,
 }
 
-/// Where notes about a window go.
+/// Collects notes about a window.
 #[derive(Debug)]
 pub struct Notes<'a> {
     /// The metric's name, which may be empty.
     pub metric: &'a str,
     /// The place of the first argument.
     pub span: Span,
-    /// The place of the last one.
+    /// The place of the last argument.
     pub last_argument: Span,
     /// All notes.
     pub annotations: &'a mut Annotations,
@@ -90,7 +90,7 @@ pub enum PointRef<'a> {
     Histogram(&'a FloatHistogram),
 }
 
-/// A point of either kind, its time and the beginning of its counter.
+/// A point of either kind, its time and its start timestamp.
 #[derive(Debug, Clone, Copy)]
 pub struct TimedPoint<'a> {
     /// Milliseconds since 1970.
@@ -102,7 +102,7 @@ pub struct TimedPoint<'a> {
 }
 
 impl<'a> Window<'a> {
-    /// How many milliseconds long it is.
+    /// The length of the window, in seconds.
     pub fn seconds(&self) -> f64 {
         (self.end - self.start) as f64 / 1000.0
     }
@@ -117,7 +117,7 @@ impl<'a> Window<'a> {
         !self.floats.is_empty() && !self.histograms.is_empty()
     }
 
-    /// Tells, if so, that histograms were ignored beside floats.
+    /// Adds a note if the window has histograms that are ignored beside floats.
     pub fn note_ignored(&self, notes: &mut Notes<'_>) {
         if self.is_mixed() {
             notes.add_named(|metric| Note::HistogramIgnoredInMixedRange { metric });
@@ -162,7 +162,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// All points by rising time.
+    /// All points in order of time.
     pub fn points(&self) -> impl Iterator<Item = TimedPoint<'a>> + Clone + use<'a> {
         let Window { floats, float_starts, histograms, histogram_starts, .. } = *self;
         let (mut f, mut h) = (0, 0);
@@ -193,7 +193,7 @@ pub(super) mod tests {
     use super::*;
     use crate::histogram::tests::positive;
 
-    /// Points every 15 seconds from 0 on in the window (−15 s, last point].
+    /// Points every 15 seconds from 0 on. The window is (−15 s, last point].
     pub(crate) fn floats(values: &[f64]) -> Vec<FloatPoint> {
         values.iter().zip(0i64..).map(|(v, i)| FloatPoint { time: i * 15_000, value: *v }).collect()
     }
@@ -223,7 +223,7 @@ pub(super) mod tests {
         }
     }
 
-    /// What `kernel` gives, and the texts of its notes.
+    /// The result of `kernel`, and the texts of its notes.
     pub(crate) fn noted<T>(kernel: impl FnOnce(&mut Notes<'_>) -> T) -> (T, Vec<String>) {
         let mut annotations = Annotations::default();
         let span = Span::default();

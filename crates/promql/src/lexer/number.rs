@@ -64,7 +64,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// Reads a character that must not follow an exponent mark or a separator, if there is one.
+    /// Whether a character other than `.`, `_`, `e` and `E` follows. Reads one of these four.
     fn digit_follows(&mut self) -> bool {
         !self.take_if(|c| matches!(c, '.' | '_' | 'e' | 'E')) && self.peek().is_some()
     }
