@@ -1,7 +1,7 @@
-//! What a bucket holds: a float, or a float with the rounding error that sums up beside it.
+//! The count of a bucket: a float, or a float with its accumulated rounding error.
 //!
-//! [`Kahan`] is Kahan's summation in Neumaier's variant. Every operation on histograms is
-//! written once for both kinds. An overflow to infinity forgets the error, which would be NaN.
+//! [`Kahan`] is Kahan's summation in Neumaier's variant. Every operation on histograms is written
+//! once for both kinds. If a sum overflows to infinity, its error is reset, as it would be NaN.
 
 /// A number that counts observations.
 pub trait Amount: Copy + Default + std::fmt::Debug {
@@ -15,7 +15,7 @@ pub trait Amount: Copy + Default + std::fmt::Debug {
     fn over(self, divisor: f64) -> Self;
     /// The nearest float.
     fn value(self) -> f64;
-    /// Whether nothing is held, not even an error.
+    /// Whether the value and the error are both 0.
     fn is_zero(self) -> bool;
 }
 
@@ -48,9 +48,9 @@ impl Amount for f64 {
 /// A compensated sum.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Kahan {
-    /// The sum as plain additions give it.
+    /// The sum as plain additions return it.
     pub sum: f64,
-    /// What rounding has lost.
+    /// The accumulated rounding error.
     pub error: f64,
 }
 

@@ -1,34 +1,34 @@
-//! Adding, subtracting, scaling.
+//! Addition, subtraction and scaling of histograms.
 //!
-//! Two histograms of different layouts are brought to what both can say: the lower resolution,
-//! the wider zero bucket, the custom bounds that both have. Exponential and custom buckets
-//! cannot be brought together. The other histogram is never changed.
+//! Two histograms of different layouts are converted to their common layout: the lower resolution,
+//! the wider zero bucket, the custom bounds that both have. Exponential and custom buckets cannot
+//! be combined. The other histogram is never changed.
 
 use std::sync::Arc;
 
 use super::{Amount, Buckets, FloatHistogram, bounds};
 use promkairos_model::ResetHint;
 
-/// One histogram has exponential buckets, the other custom ones.
+/// One histogram has exponential buckets, the other has custom buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IncompatibleSchemas;
 
-/// What happened that the user should know.
+/// Events of a combination that the user should know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Combined {
-    /// One said that its counter was reset, the other that its was not.
+    /// One histogram says that its counter was reset, the other that its counter was not.
     pub hints_collided: bool,
-    /// Their custom bounds differed; the result has those that both had.
+    /// The custom bounds differed; the result has the bounds that both had.
     pub bounds_reconciled: bool,
 }
 
 impl<N: Amount> FloatHistogram<N> {
-    /// Adds `other`. May leave empty buckets.
+    /// Adds `other`. The result may have empty buckets.
     pub fn add(&mut self, other: &FloatHistogram) -> Result<Combined, IncompatibleSchemas> {
         self.combine(other, 1.0)
     }
 
-    /// Subtracts `other`. May leave empty buckets; the hint is that of an addition.
+    /// Subtracts `other`. The result may have empty buckets, and has the hint of a sum.
     pub fn sub(&mut self, other: &FloatHistogram) -> Result<Combined, IncompatibleSchemas> {
         self.combine(other, -1.0)
     }
@@ -59,11 +59,11 @@ impl<N: Amount> FloatHistogram<N> {
         Ok(Combined { hints_collided, bounds_reconciled })
     }
 
-    /// Combines the buckets outside of the zero bucket, which is as wide as it has to be.
+    /// Combines the buckets outside of the zero bucket, which is already wide enough.
     fn combine_exponential(&mut self, other: &FloatHistogram, sign: f64) {
         self.reduce_resolution(other.schema);
         let (shift, threshold) = (other.schema - self.schema, self.zero_threshold);
-        // What the zero bucket took is told by the resolution at which it was taken.
+        // Whether the zero bucket took a bucket is decided at the resolution of `other`.
         let inside = |index: i32| bounds::exponential(index, other.schema) <= threshold;
         let side = |own: &mut Buckets<N>, others: &Buckets| {
             let first = others.iter().take_while(|(index, _)| inside(*index)).count();
@@ -77,7 +77,7 @@ impl<N: Amount> FloatHistogram<N> {
         side(&mut self.negative, &other.negative);
     }
 
-    /// Combines custom buckets of different bounds: each bucket goes to the bucket of common
+    /// Combines custom buckets of different bounds: each bucket is added to the bucket of common
     /// bounds that contains it.
     fn combine_reconciled(&mut self, other: &FloatHistogram, sign: f64) {
         let common: Arc<[f64]> = common_bounds(self.custom_bounds(), other.custom_bounds());
@@ -145,7 +145,7 @@ pub(super) fn common_bounds(a: &[f64], b: &[f64]) -> Arc<[f64]> {
     common.collect::<Vec<_>>().into()
 }
 
-/// From an index among `bounds` to the index of the bucket of `common` bounds that has it in it.
+/// Maps the index of a bucket of `bounds` to the index of the bucket of `common` that contains it.
 pub(super) fn containing(bounds: &[f64], common: &[f64]) -> impl Fn(i32) -> i32 {
     move |index| {
         let upper = bounds::custom(index, bounds);

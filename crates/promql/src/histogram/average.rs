@@ -1,31 +1,31 @@
 //! The mean of many histograms.
 //!
-//! It is their compensated sum, divided once at the end. Where that sum would overflow, the
-//! mean is carried on from there instead.
+//! The mean is the compensated sum, divided once at the end. If the sum would overflow, it becomes
+//! a running mean from there on.
 
 use super::{Amount, Combined, FloatHistogram, IncompatibleSchemas, Kahan};
 
 /// The mean of the histograms added so far.
 #[derive(Debug, Clone)]
 pub struct HistogramAverage {
-    /// The sum; the mean once `incremental`.
+    /// The sum; the mean once `incremental` is set.
     held: FloatHistogram<Kahan>,
     count: f64,
     incremental: bool,
 }
 
 impl HistogramAverage {
-    /// The mean of one.
+    /// The mean of one histogram.
     pub fn new(first: &FloatHistogram) -> Self {
         Self { held: first.map(Kahan::exactly), count: 1.0, incremental: false }
     }
 
-    /// Bytes that it takes in memory.
+    /// Bytes of memory that it takes.
     pub fn heap_bytes(&self) -> usize {
         self.held.heap_bytes()
     }
 
-    /// Takes in one more.
+    /// Adds a histogram.
     pub fn add(&mut self, next: &FloatHistogram) -> Result<Combined, IncompatibleSchemas> {
         self.count += 1.0;
         if !self.incremental {
@@ -61,7 +61,7 @@ fn values<N: Amount>(h: &FloatHistogram<N>) -> impl Iterator<Item = f64> {
     [h.zero_count, h.count, h.sum].into_iter().chain(sides).map(N::value)
 }
 
-/// No number in any sum with this histogram gets larger than the magnitudes added up.
+/// The sum of magnitudes. No number in a sum with this histogram exceeds the sum of magnitudes.
 fn magnitude<N: Amount>(h: &FloatHistogram<N>) -> f64 {
     values(h).map(f64::abs).sum()
 }

@@ -1,8 +1,8 @@
 //! The bounds of buckets.
 //!
-//! Bounds are compared and printed, so they are the same floats as Prometheus': powers of two
-//! times a fraction that is a product of roots of two, multiplied from the largest root down
-//! with 1/√2 in front, and not always the nearest float to the true bound.
+//! Bounds are compared and printed, so they must be the same floats as in Prometheus: a power of two
+//! times a fraction. The fraction is a product of roots of two, multiplied from the largest root
+//! down, after 1/√2. It is not always the float that is nearest to the true bound.
 
 /// 2^(1/2^n) for n = 2 to 8, rounded as repeated square roots give them.
 const ROOTS: [f64; 7] = [
@@ -44,13 +44,13 @@ pub(super) fn exponential(index: i32, schema: i32) -> f64 {
         let fraction = FRACTIONS[((index & ((1 << schema) - 1)) << (8 - schema)) as usize & 255];
         scale(fraction, (index >> schema) + 1)
     };
-    // The bucket of the largest floats ends at the largest float; the next one is for infinity.
+    // The bucket of the largest floats ends at the largest float; the next bucket is for infinity.
     let last = if schema < 0 { index << -schema == 1024 } else { index == 1024 << schema };
     if last { f64::MAX } else { bound }
 }
 
-/// The upper bound of custom bucket `index`: the last bucket ends at infinity, and what lies
-/// below the first begins at −Inf.
+/// The upper bound of custom bucket `index`. The last bucket ends at +Inf; the first bucket begins
+/// at −Inf, which is the bound of index −1.
 pub(super) fn custom(index: i32, bounds: &[f64]) -> f64 {
     match usize::try_from(index) {
         Ok(i) => bounds.get(i).copied().unwrap_or(f64::INFINITY),
@@ -67,7 +67,7 @@ fn scale(fraction: f64, exponent: i64) -> f64 {
     if exponent > 1024 {
         return f64::INFINITY;
     }
-    // Two steps, so that neither factor leaves the range of normal floats before the product.
+    // Two factors, each within the range of normal floats.
     let exponent = exponent.max(-1100) as i32;
     let (coarse, fine) =
         if exponent < -1000 { (-1000, exponent + 1000) } else { (exponent - 1, 1) };
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn bounds_are_the_floats_of_prometheus() {
-        // From answers of Prometheus 3.16 and the table that it has.
+        // From responses of Prometheus 3.16 and its table.
         assert_eq!(exponential(0, 0), 1.0);
         assert_eq!(exponential(1, 0), 2.0);
         assert_eq!(exponential(-1, 1), 0.707_106_781_186_547_5);

@@ -1,8 +1,8 @@
-//! One side of a histogram: bucket indexes in rising order, a count for each.
+//! One side of a histogram: bucket indexes in rising order, and a count for each.
 //!
-//! Buckets far apart cost nothing between them, and equal layouts, the common case by far,
-//! are added without looking for the place of any bucket. A bucket may hold 0 until
-//! [`Buckets::compact`]. What an index means, only the schema of the histogram knows.
+//! A gap between buckets takes no memory. Equal layouts, by far the most common case, are added
+//! without a search. A bucket may hold 0 until [`Buckets::compact`]. The meaning of an index
+//! depends on the schema of the histogram.
 
 use super::Amount;
 
@@ -19,11 +19,11 @@ impl<N> Default for Buckets<N> {
     }
 }
 
-/// Takes buckets whose indexes rise; a bucket that does not is merged into the one before.
+/// Collects buckets whose indexes rise; a bucket whose index does not is merged into the last one.
 impl<N: Amount> FromIterator<(i32, N)> for Buckets<N> {
     fn from_iter<I: IntoIterator<Item = (i32, N)>>(iter: I) -> Self {
         let iter = iter.into_iter();
-        // Exactly: histograms are many, and a bucket that is merged into another is rare.
+        // The exact capacity: there are many histograms, and merging is rare.
         let most = iter.size_hint().1.unwrap_or(0);
         let mut buckets =
             Self { indexes: Vec::with_capacity(most), counts: Vec::with_capacity(most) };
@@ -40,7 +40,7 @@ impl<N: Amount> Buckets<N> {
         self.indexes.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no buckets.
     pub fn is_empty(&self) -> bool {
         self.indexes.is_empty()
     }
@@ -50,18 +50,18 @@ impl<N: Amount> Buckets<N> {
         self.indexes.iter().copied().zip(self.counts.iter().copied())
     }
 
-    /// Bytes that they take in memory.
+    /// Bytes of memory that the buckets take.
     pub(super) fn heap_bytes(&self) -> usize {
         self.indexes.capacity() * size_of::<i32>() + self.counts.capacity() * size_of::<N>()
     }
 
-    /// How many runs of neighbours the buckets form.
+    /// The number of runs of adjacent buckets.
     pub fn runs(&self) -> usize {
         let gaps = self.indexes.windows(2).filter(|pair| pair[0].wrapping_add(1) != pair[1]);
         gaps.count() + usize::from(!self.is_empty())
     }
 
-    /// Drops the buckets that hold nothing.
+    /// Drops the empty buckets.
     pub fn compact(&mut self) {
         if self.counts.iter().any(|count| count.is_zero()) {
             let mut counts = self.counts.iter();
@@ -81,7 +81,7 @@ impl<N: Amount> Buckets<N> {
         self.counts.iter_mut().for_each(|count| *count = change(*count));
     }
 
-    /// The counts, to be changed bucket by bucket.
+    /// The indexes and the counts; the counts can be changed.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (i32, &mut N)> {
         self.indexes.iter().copied().zip(&mut self.counts)
     }
@@ -94,7 +94,7 @@ impl<N: Amount> Buckets<N> {
         }
     }
 
-    /// Appends a bucket, or adds to the last one when its index is not above that one's.
+    /// Appends a bucket. If its index is not above the last one, adds its count to the last bucket.
     fn push(&mut self, index: i32, count: N) {
         match (self.indexes.last(), self.counts.last_mut()) {
             (Some(last), Some(held)) if index <= *last => *held = held.plus(count),
@@ -105,25 +105,25 @@ impl<N: Amount> Buckets<N> {
         }
     }
 
-    /// The buckets from `first` on in a resolution that is 2^`shift` times lower.
+    /// The buckets from position `first` on, in a resolution that is 2^`shift` times lower.
     pub(super) fn reduced(&self, first: usize, shift: i32) -> Self {
         let shift = shift.clamp(0, 31);
         self.iter().skip(first).map(|(index, count)| (reduced_index(index, shift), count)).collect()
     }
 
-    /// The buckets moved to what `target` says of their index; `target` never falls.
+    /// The buckets at the indexes that `target` returns; `target` must not decrease.
     pub(super) fn moved(&self, mut target: impl FnMut(i32) -> i32) -> Self {
         self.iter().map(|(index, count)| (target(index), count)).collect()
     }
 
-    /// Drops the buckets in front whose index `gone` accepts.
+    /// Drops the buckets at the front whose index `gone` accepts.
     pub(super) fn skip_while(&mut self, gone: impl Fn(i32) -> bool) {
         let first = self.indexes.partition_point(|index| gone(*index));
         self.indexes.drain(..first);
         self.counts.drain(..first);
     }
 
-    /// Adds `sign` times the buckets of `other` from its `first` on.
+    /// Adds `sign` times the buckets of `other` from position `first` on.
     pub(super) fn add(&mut self, other: &Buckets, first: usize, sign: f64) {
         let (indexes, counts) = (&other.indexes[first..], &other.counts[first..]);
         let signed = |count: &f64| N::exactly(sign * count);
@@ -167,8 +167,8 @@ impl Buckets {
     }
 }
 
-/// Where a bucket goes in a resolution 2^`shift` times lower: half-open buckets (lo, hi] with
-/// index 1 above 1, so indexes are shifted about 1.
+/// The index of a bucket in a resolution that is 2^`shift` times lower. A bucket is (lower, upper]
+/// and bucket 1 begins at the bound 1, so indexes are shifted relative to 1.
 fn reduced_index(index: i32, shift: i32) -> i32 {
     (index.wrapping_sub(1) >> shift).wrapping_add(1)
 }

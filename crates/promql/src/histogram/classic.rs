@@ -1,9 +1,9 @@
-//! Quantiles and fractions of classic histograms: one series a bucket, counts cumulative.
+//! Quantiles and fractions of classic histograms: one series per bucket, cumulative counts.
 //!
-//! The counts were scraped and summed apart from each other, so they may fall where they must
-//! rise. They are raised to what is below them; a fall within rounding is nobody's business, a
-//! larger one is told. Without a bucket up to +Inf nothing is known, not even how many
-//! observations there are.
+//! Counts are scraped and summed separately, so a count may be lower than the count of a lower
+//! bucket, which must not be. Such a count is raised to the highest count below it. A difference
+//! within rounding is ignored; a larger one is returned to the caller. Without a bucket up to +Inf
+//! the result is NaN, as the number of observations is unknown.
 
 use std::cmp::Ordering;
 
@@ -12,31 +12,31 @@ use std::cmp::Ordering;
 pub struct ClassicBucket {
     /// The value of its label `le`.
     pub upper: f64,
-    /// How many observations are not above it.
+    /// The number of observations that are not above `upper`.
     pub count: f64,
 }
 
-/// A quantile, and what was done to the counts.
+/// A quantile, and how the counts were changed for it.
 #[derive(Debug, Clone, Copy)]
 pub struct ClassicQuantile {
     /// Its value.
     pub value: f64,
-    /// Set if counts fell.
+    /// Set if counts had to be raised.
     pub forced: Option<Monotonicity>,
 }
 
-/// Counts that fell and were raised.
+/// The counts that were raised.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Monotonicity {
-    /// The lowest bucket that was raised.
+    /// The upper bound of the lowest bucket that was raised.
     pub lowest: f64,
-    /// The highest bucket that was raised.
+    /// The upper bound of the highest bucket that was raised.
     pub highest: f64,
-    /// The largest fall.
+    /// The largest difference by which a count was raised.
     pub difference: f64,
 }
 
-/// Falls up to this share of the counts are rounding.
+/// A difference up to this share of the counts is rounding.
 const ROUNDING: f64 = 1e-12;
 
 /// The `q`-quantile of a classic histogram of at least one bucket.
@@ -64,7 +64,7 @@ fn interpolate(q: f64, buckets: &[ClassicBucket]) -> f64 {
         return f64::NAN;
     }
     let rank = q * last.count;
-    // Go's binary search: with NaN counts the first bucket that is not known to be too low.
+    // As Go's binary search: with NaN counts, the first bucket that is not known to be too low.
     let finite = &buckets[..buckets.len() - 1];
     let found = finite
         .partition_point(|bucket| bucket.count.partial_cmp(&rank).is_none_or(Ordering::is_lt));
@@ -80,7 +80,7 @@ fn interpolate(q: f64, buckets: &[ClassicBucket]) -> f64 {
     below.upper + (bucket.upper - below.upper) * share
 }
 
-/// The share of observations between two values, in a classic histogram of at least one bucket.
+/// The share of observations between two values, in a classic histogram with at least one bucket.
 pub fn classic_fraction(lower: f64, upper: f64, mut buckets: Vec<ClassicBucket>) -> f64 {
     if !merge_by_bound(&mut buckets) {
         return f64::NAN;
@@ -96,7 +96,7 @@ pub fn classic_fraction(lower: f64, upper: f64, mut buckets: Vec<ClassicBucket>)
     (rank(upper) - rank(lower)) / total
 }
 
-/// How many observations are below `value`, if it is not above all buckets.
+/// The number of observations below `value`; `None` if `value` is above all buckets.
 fn rank_of(value: f64, buckets: &[ClassicBucket]) -> Option<f64> {
     let first_lower = if buckets[0].upper <= 0.0 { f64::NEG_INFINITY } else { 0.0 };
     let mut below = ClassicBucket { upper: first_lower, count: 0.0 };
@@ -116,7 +116,7 @@ fn rank_of(value: f64, buckets: &[ClassicBucket]) -> Option<f64> {
     None
 }
 
-/// Sorts buckets by bound and adds up those of one bound. Whether there is one up to +Inf.
+/// Sorts buckets by bound and merges equal bounds. Returns whether there is a bucket up to +Inf.
 fn merge_by_bound(buckets: &mut Vec<ClassicBucket>) -> bool {
     buckets.sort_by(|a, b| a.upper.partial_cmp(&b.upper).unwrap_or(Ordering::Equal));
     let infinite = buckets.last().is_some_and(|last| last.upper == f64::INFINITY);
@@ -130,7 +130,7 @@ fn merge_by_bound(buckets: &mut Vec<ClassicBucket>) -> bool {
     infinite
 }
 
-/// Raises counts that fall to the highest count below them.
+/// Raises each count that is lower than the highest count below it.
 fn make_monotonic(buckets: &mut [ClassicBucket]) -> Option<Monotonicity> {
     let mut forced: Option<Monotonicity> = None;
     let mut highest = buckets.first()?.count;

@@ -1,7 +1,7 @@
 //! The share of observations between two values.
 //!
-//! The same estimates within a bucket as for quantiles. Observations of NaN lie between no
-//! values, but are observations.
+//! The position within a bucket is estimated as for quantiles. Observations of NaN are between no
+//! values, but they count as observations.
 
 use super::{Bucket, FloatHistogram};
 
@@ -31,7 +31,7 @@ impl FloatHistogram {
             below_upper = below_upper.or_else(|| self.rank_of(upper, bucket, rank));
             rank += bucket.count;
         }
-        // Without NaN all observations are in buckets, whatever rounding has made of them.
+        // Without NaN all observations are in buckets, even if rounding makes the sum differ.
         let counted = if self.sum.is_nan() { rank } else { self.count };
         let rank = |below: Option<f64>| below.filter(|rank| *rank <= counted).unwrap_or(counted);
         Fraction {
@@ -40,8 +40,8 @@ impl FloatHistogram {
         }
     }
 
-    /// How many observations are below `value`, if it is not above `bucket`; `rank` of them are
-    /// below the bucket.
+    /// The number of observations below `value`; `None` if `value` is not below the end of `bucket`.
+    /// `rank` observations are below the bucket.
     fn rank_of(&self, value: f64, bucket: Bucket, rank: f64) -> Option<f64> {
         let custom = self.has_custom_buckets();
         let around_zero = !custom && bucket.touches_zero();
@@ -110,7 +110,7 @@ mod tests {
         close(h.fraction(5.0, 7.5).value, 0.25);
         // The first bucket begins at 0.
         close(h.fraction(f64::NEG_INFINITY, 2.5).value, 0.125);
-        // Nothing is known of where the observations above the last bound lie.
+        // It is unknown where the observations above the last bound lie.
         close(h.fraction(f64::NEG_INFINITY, 20.0).value, 0.75);
         // A bucket that only ends or begins at 0 is no zero bucket.
         let h = custom(&[-1.0, 0.0, 5.0], &[2.0, 2.0, 4.0, 0.0], 0.0);

@@ -1,25 +1,26 @@
 //! Buckets with their bounds, from the most negative up.
 //!
-//! Exponential buckets include the bound farther from zero, custom ones the upper bound, the
-//! zero bucket and the first custom bucket both. A zero bucket without observations is not there.
+//! An exponential bucket includes the bound that is farther from zero, a custom bucket its upper
+//! bound. The zero bucket and the first custom bucket include both bounds. A zero bucket without
+//! observations is left out.
 
 use super::{FloatHistogram, bounds};
 use crate::go_math::log2;
 
-/// A bucket as people see it.
+/// A bucket with its bounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bucket {
     /// Its lower bound.
     pub lower: f64,
     /// Its upper bound.
     pub upper: f64,
-    /// Which of them belong to it.
+    /// Which bounds belong to the bucket.
     pub rule: BucketRule,
     /// Observations in it.
     pub count: f64,
 }
 
-/// Which bounds belong to a bucket. The numbers are those of the HTTP API.
+/// Which bounds belong to a bucket. The numbers are the ones that the HTTP API uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum BucketRule {
@@ -34,13 +35,13 @@ pub enum BucketRule {
 }
 
 impl Bucket {
-    /// Whether zero lies in it or at its end.
+    /// Whether zero is in the bucket or at one of its bounds.
     pub(super) fn touches_zero(&self) -> bool {
         self.lower <= 0.0 && self.upper >= 0.0
     }
 
-    /// The share of the width of the bucket that lies below `value`, which is inside: by length,
-    /// or by the logarithm when not `linear`.
+    /// The share of the width of the bucket below `value`, which is inside: by length if `linear`,
+    /// else by the logarithm.
     pub(super) fn share_below(&self, value: f64, linear: bool) -> f64 {
         if linear {
             return (value - self.lower) / (self.upper - self.lower);
@@ -84,7 +85,7 @@ impl FloatHistogram {
         Bucket { lower, upper, rule: BucketRule::ClosedBoth, count: self.zero_count }
     }
 
-    /// All buckets by rising bounds with `zero` between them, also those that hold nothing.
+    /// All buckets by rising bounds with `zero` between them, including empty ones.
     pub(super) fn full_buckets(
         &self,
         zero: Option<Bucket>,
@@ -96,8 +97,8 @@ impl FloatHistogram {
         below.chain(zero).chain(above)
     }
 
-    /// All buckets by rising bounds, also those that hold nothing. The ones next to the zero
-    /// bucket do not reach into it; the zero bucket is there if it holds more than nothing.
+    /// All buckets by rising bounds, including empty ones. The buckets next to the zero bucket do not
+    /// overlap it. An empty zero bucket is left out.
     pub fn buckets(&self) -> impl DoubleEndedIterator<Item = Bucket> {
         let threshold = self.zero_threshold;
         let zero = (self.zero_count > 0.0).then(|| self.zero_bucket());

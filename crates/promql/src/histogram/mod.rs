@@ -1,10 +1,10 @@
-//! Native histograms as queries calculate with them: every count a float.
+//! Native histograms as queries calculate with them: every count is a float.
 //!
-//! A bucket is an index and a count, sorted by index, whether spans once put it there or
-//! arithmetic did; so two histograms are added like two sorted lists, and in place when
-//! their buckets are the same ones. What stands here is what a sample says; nothing here
-//! knows of series, times or annotations: operations that must be told to the user return
-//! what happened. Unlike [`promkairos_model::Histogram`] this is never stored.
+//! A side is a list of bucket indexes and counts, sorted by index, whatever spans or arithmetic it
+//! came from. So adding two histograms merges two sorted lists, or adds in place if both have the
+//! same buckets. A histogram is the value of one sample. This module knows no series, times or
+//! annotations: an operation returns what the user should know. Unlike
+//! [`promkairos_model::Histogram`], these histograms are never stored.
 
 mod amount;
 mod arithmetic;
@@ -39,13 +39,13 @@ pub use trim::Keep;
 
 use promkairos_model::{CUSTOM_BUCKETS_SCHEMA, Counts, Histogram, ResetHint, Span, counts_of};
 
-/// The finest exponential resolution that buckets have here.
+/// The finest exponential resolution of buckets here.
 const MAX_SCHEMA: i32 = 8;
 
-/// A histogram with float counts. `N` is [`Kahan`] while many are summed up.
+/// A histogram with float counts. `N` is [`Kahan`] while many histograms are summed.
 #[derive(Debug, Clone)]
 pub struct FloatHistogram<N = f64> {
-    /// What is known of counter resets.
+    /// What the histogram says of a counter reset.
     pub reset_hint: ResetHint,
     /// −4 to 8, or [`CUSTOM_BUCKETS_SCHEMA`].
     pub schema: i32,
@@ -53,11 +53,11 @@ pub struct FloatHistogram<N = f64> {
     pub zero_threshold: f64,
     /// Observations in the zero bucket; 0 with custom buckets.
     pub zero_count: N,
-    /// Observations in all.
+    /// Number of observations.
     pub count: N,
     /// Sum of observations.
     pub sum: N,
-    /// Buckets above zero, and all custom ones.
+    /// Buckets above zero, or all custom buckets.
     pub positive: Buckets<N>,
     /// Buckets below zero.
     pub negative: Buckets<N>,
@@ -81,7 +81,7 @@ impl<N: Amount> FloatHistogram<N> {
         }
     }
 
-    /// Whether the bounds are custom ones.
+    /// Whether the buckets are custom ones.
     pub fn has_custom_buckets(&self) -> bool {
         self.schema == CUSTOM_BUCKETS_SCHEMA
     }
@@ -91,15 +91,15 @@ impl<N: Amount> FloatHistogram<N> {
         self.custom_values.as_deref().unwrap_or_default()
     }
 
-    /// Bytes that it takes in memory, those of custom bounds that it may share included.
+    /// Bytes of memory that it takes, including custom bounds, which it may share.
     pub fn heap_bytes(&self) -> usize {
-        // Beside itself the counts of what shares it.
+        // An `Arc` around it adds two counters.
         let own = size_of::<Self>() + 2 * size_of::<usize>();
         let bounds = size_of_val(self.custom_bounds());
         own + self.positive.heap_bytes() + self.negative.heap_bytes() + bounds
     }
 
-    /// The same without any bucket: of what is left only count, sum and hint may be asked.
+    /// The same without any bucket; only its count, sum and hint are valid.
     pub fn totals(&self) -> Self {
         Self {
             reset_hint: self.reset_hint,
@@ -109,13 +109,13 @@ impl<N: Amount> FloatHistogram<N> {
         }
     }
 
-    /// Drops the buckets without observations.
+    /// Drops the empty buckets.
     pub fn compact(&mut self) {
         self.positive.compact();
         self.negative.compact();
     }
 
-    /// The same with every amount turned into another kind.
+    /// The same histogram with every amount converted by `amount`.
     pub fn map<M: Amount>(&self, amount: impl Fn(N) -> M + Copy) -> FloatHistogram<M> {
         FloatHistogram {
             reset_hint: self.reset_hint,
@@ -130,7 +130,7 @@ impl<N: Amount> FloatHistogram<N> {
         }
     }
 
-    /// Merges buckets until they have the resolution of `schema`, which is not finer.
+    /// Merges buckets to the resolution of `schema`, which must not be finer.
     pub fn reduce_resolution(&mut self, schema: i32) {
         let shift = self.schema.saturating_sub(schema);
         if shift > 0 && !self.has_custom_buckets() {
@@ -141,12 +141,12 @@ impl<N: Amount> FloatHistogram<N> {
     }
 }
 
-/// What Prometheus' histogram takes without buckets and bounds.
+/// Bytes of a histogram of Prometheus without buckets and bounds.
 const STRUCT_BYTES: usize = 168;
 
 impl FloatHistogram {
-    /// How many bytes it takes in the layout that Prometheus keeps it in, which is what the
-    /// limit on samples goes by.
+    /// The bytes that it would take in the layout of Prometheus. The limit on samples is computed
+    /// from this size.
     pub fn size_bytes(&self) -> usize {
         let words = self.positive.len()
             + self.negative.len()
@@ -156,23 +156,23 @@ impl FloatHistogram {
         STRUCT_BYTES + 8 * words
     }
 
-    /// How many samples it counts as: one for 16 bytes, the size of a float with its time.
+    /// The number of samples that it counts as: one for each 16 bytes, as a float with its time.
     pub fn samples(&self) -> usize {
         (self.size_bytes() + 8) / 16
     }
 
-    /// The same of several histograms, which have `words` buckets, runs and bounds together.
+    /// The number of samples of several histograms with `words` buckets, runs and bounds in total.
     pub(crate) fn samples_of_many(histograms: f64, words: f64) -> f64 {
         ((STRUCT_BYTES + 8) as f64 * histograms + 8.0 * words) / 16.0
     }
 
-    /// The same for one of which only count and sum are read.
+    /// The number of samples of a histogram of which only count and sum are read.
     pub fn samples_of_totals() -> usize {
         (STRUCT_BYTES + 8) / 16
     }
 
-    /// Whether both say the same, bit for bit, hints aside. A bucket without observations is
-    /// not the same as no bucket.
+    /// Whether both are equal bit for bit, except for hints. An empty bucket is not equal to a missing
+    /// bucket.
     pub fn same_data(&self, other: &Self) -> bool {
         let bits = |a: f64, b: f64| a.to_bits() == b.to_bits();
         self.schema == other.schema
@@ -186,7 +186,7 @@ impl FloatHistogram {
     }
 }
 
-/// The same data with the same hint.
+/// Equal data and equal hints.
 impl PartialEq for FloatHistogram {
     fn eq(&self, other: &Self) -> bool {
         self.reset_hint == other.reset_hint && self.same_data(other)
@@ -224,7 +224,7 @@ impl From<&Histogram> for FloatHistogram {
     }
 }
 
-/// The index of every bucket that `spans` describe.
+/// The indexes of all buckets in `spans`.
 fn indexes(spans: &[Span]) -> impl Iterator<Item = i32> {
     let mut next = 0i32;
     spans.iter().flat_map(move |span| {
@@ -246,7 +246,7 @@ fn from_deltas(spans: &[Span], deltas: &[i64]) -> Buckets {
 pub(crate) mod tests {
     use super::*;
 
-    /// A histogram of schema `schema` with these positive buckets; `count` is their number.
+    /// A histogram of `schema` with these positive buckets; its count is the sum of their counts.
     pub(crate) fn positive(schema: i32, first: i32, counts: &[f64], sum: f64) -> FloatHistogram {
         let mut h = FloatHistogram::empty(schema, None);
         h.positive = (first..).zip(counts.iter().copied()).collect();
@@ -285,7 +285,7 @@ pub(crate) mod tests {
         assert_eq!(h.negative.iter().collect::<Vec<_>>(), [(0, 3.0)]);
         assert_eq!((h.count, h.zero_count, h.sum), (12.0, 1.0, 7.5));
         assert_eq!(h.reset_hint, ResetHint::NotReset);
-        // The fields, 3 runs and 4 buckets.
+        // The struct, 3 runs and 4 buckets.
         assert_eq!(h.size_bytes(), 168 + 7 * 8);
     }
 

@@ -1,8 +1,8 @@
 //! Mean, variance and standard deviation.
 //!
-//! The mean is exact. For the variance every observation is taken to lie in the middle of its
-//! bucket: the geometric mean of the bounds, 0 in the zero bucket, the arithmetic mean in
-//! custom ones.
+//! The mean is exact. For the variance, every observation is assumed to be in the middle of its
+//! bucket: the geometric mean of the bounds, 0 in the zero bucket, the arithmetic mean in custom
+//! buckets.
 
 use super::{Amount, Bucket, FloatHistogram, Kahan};
 

@@ -1,11 +1,11 @@
-//! What holds for all histograms: tests on random ones.
+//! Properties of all histograms, tested on random ones.
 
 use proptest::prelude::*;
 
 use super::tests::{custom, positive};
 use super::{FloatHistogram, Keep};
 
-/// A histogram of a counter, its counts whole numbers so that sums are exact.
+/// A histogram of a counter. Its counts are whole numbers, so that sums are exact.
 fn any_exponential() -> impl Strategy<Value = FloatHistogram> {
     let side = || proptest::collection::btree_map(-12i32..12, 0u32..100, 0..8);
     (-2i32..4, 0usize..3, 0u32..9, side(), side()).prop_map(
@@ -16,7 +16,7 @@ fn any_exponential() -> impl Strategy<Value = FloatHistogram> {
             h.negative = below.into_iter().map(bucket).collect();
             h.zero_threshold = [0.0, 0.01, 1.0][threshold];
             h.zero_count = f64::from(zero_count);
-            // What lies inside of the zero bucket was counted there.
+            // A bucket inside of the zero bucket would be counted in the zero bucket.
             let inside =
                 |index: &i32| super::bounds::exponential(*index, schema) <= h.zero_threshold;
             h.positive = h.positive.iter().filter(|(index, _)| !inside(index)).collect();
@@ -28,7 +28,7 @@ fn any_exponential() -> impl Strategy<Value = FloatHistogram> {
     )
 }
 
-/// A histogram with some of a few bounds.
+/// A histogram with some of five custom bounds.
 fn any_custom() -> impl Strategy<Value = FloatHistogram> {
     let bounds = proptest::sample::subsequence(vec![-1.0, 0.0, 0.5, 1.0, 4.0], 0..=5);
     (bounds, proptest::collection::vec(0u32..100, 6)).prop_map(|(bounds, counts)| {
@@ -42,7 +42,7 @@ fn any_pair() -> impl Strategy<Value = (FloatHistogram, FloatHistogram)> {
     prop_oneof![(any_exponential(), any_exponential()), (any_custom(), any_custom())]
 }
 
-/// Observations in buckets.
+/// The number of observations in buckets.
 fn held(h: &FloatHistogram) -> f64 {
     h.buckets().map(|bucket| bucket.count).sum()
 }
@@ -80,7 +80,7 @@ proptest! {
 
     #[test]
     fn quantiles_and_fractions_undo_each_other(h in any_exponential(), q in 0.0..1.0f64) {
-        // Many observations of exactly 0 have one value and no share of their own.
+        // Several observations of exactly 0 have one value and no share of their own.
         prop_assume!(h.count > 0.0 && (h.zero_count == 0.0 || h.zero_threshold > 0.0));
         let value = h.quantile(q).value;
         let below = h.fraction(f64::NEG_INFINITY, value).value;

@@ -1,13 +1,13 @@
 //! Quantiles of native histograms.
 //!
-//! Buckets are counted from the nearer end up to the rank, and the place within the bucket is
-//! estimated: evenly in the zero bucket and in custom ones, evenly in the logarithm elsewhere.
+//! Buckets are counted from the nearer end up to the rank. The position within the bucket is
+//! interpolated: linearly in the zero bucket and in custom buckets, by the logarithm in others.
 //! Observations of NaN are in no bucket; they count as larger than all others.
 
 use super::{Bucket, BucketRule, FloatHistogram};
 use crate::go_math::{exp2, log2};
 
-/// A quantile, and what NaN did to it.
+/// A quantile, and the effect of observations of NaN.
 #[derive(Debug, Clone, Copy)]
 pub struct Quantile {
     /// Its value.
@@ -16,12 +16,12 @@ pub struct Quantile {
     pub nan: Option<NanObservations>,
 }
 
-/// What observations of NaN did to a quantile.
+/// The effect of observations of NaN on a quantile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NanObservations {
-    /// The quantile is one of them.
+    /// The quantile is NaN.
     Result,
-    /// The quantile is higher for them.
+    /// The quantile is higher because of them.
     Skewed,
 }
 
@@ -71,9 +71,8 @@ impl FloatHistogram {
         }
     }
 
-    /// The bucket with the bounds between which observations are taken to lie: the zero bucket
-    /// ends at zero where it has buckets on the other side only, the first custom one begins
-    /// there.
+    /// The bucket with the bounds between which its observations are assumed to lie. The zero bucket
+    /// is halved by `one_sided`; a custom bucket from −Inf to a positive bound begins at zero.
     pub(super) fn narrowed(&self, bucket: Bucket) -> Bucket {
         if self.has_custom_buckets() {
             let from_zero = bucket.lower == f64::NEG_INFINITY && bucket.upper > 0.0;
@@ -85,7 +84,7 @@ impl FloatHistogram {
         bucket
     }
 
-    /// The zero bucket without the half on whose side there are no buckets.
+    /// The zero bucket without its half on the side without buckets, if only one side has buckets.
     pub(super) fn one_sided(&self, zero: Bucket) -> Bucket {
         match (self.negative.is_empty(), self.positive.is_empty()) {
             (true, false) => Bucket { lower: 0.0, ..zero },
@@ -109,13 +108,13 @@ impl FloatHistogram {
     }
 }
 
-/// The bucket that a rank falls into, and how many observations there are up to its end.
+/// The bucket of a rank, and the number of observations up to the end of that bucket.
 struct Found {
     bucket: Bucket,
     counted: f64,
 }
 
-/// Counts `buckets` up to `rank`; the last one if they hold less.
+/// Finds the bucket of `rank`, or the last bucket if all buckets together hold less.
 fn find(buckets: &mut dyn Iterator<Item = Bucket>, rank: f64) -> Found {
     let mut found = Found { bucket: NO_BUCKET, counted: 0.0 };
     for bucket in buckets {

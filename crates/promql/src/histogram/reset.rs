@@ -1,15 +1,15 @@
-//! Was a counter reset between two histograms?
+//! Detects a counter reset between two histograms.
 //!
-//! A counter only grows, and so does every bucket of it. Whatever cannot come from growing is
-//! a reset: fewer observations anywhere, a finer resolution, a narrower zero bucket.
+//! A counter only grows, and so does every bucket of it. Any change that growth cannot cause is a
+//! reset: fewer observations in a bucket, a finer resolution, a narrower zero bucket.
 
 use super::arithmetic::{common_bounds, containing, same_bounds};
 use super::{Buckets, FloatHistogram, bounds};
 use promkairos_model::ResetHint;
 
 impl FloatHistogram {
-    /// Whether the counter was reset between `previous` and this one. A hint that says so, or
-    /// that it was not, is believed.
+    /// Whether the counter was reset between `previous` and this one. A hint that answers this is
+    /// trusted.
     pub fn is_reset_after(&self, previous: &Self) -> bool {
         match self.reset_hint {
             ResetHint::Reset => return true,
@@ -48,7 +48,7 @@ impl FloatHistogram {
         }
     }
 
-    /// Whether there is less below one of the bounds that both have.
+    /// Whether fewer observations are below one of the bounds that both have.
     fn has_lost_custom(&self, previous: &Self) -> bool {
         if same_bounds(self, previous) {
             return has_fallen(&self.positive, previous.positive.iter());
@@ -60,7 +60,7 @@ impl FloatHistogram {
     }
 }
 
-/// Whether a bucket holds less than in `before`, or is gone.
+/// Whether a bucket holds less than in `before`, or is missing.
 fn has_fallen(own: &Buckets, mut before: impl Iterator<Item = (i32, f64)>) -> bool {
     let mut own = own.iter().peekable();
     before.any(|(index, count)| {
@@ -110,7 +110,7 @@ mod tests {
         assert!(changed(|h| h.positive = [(0, 1.0), (2, 1.0), (3, 9.0)].into_iter().collect()));
         assert!(changed(|h| h.positive = [(0, 1.0), (3, 9.0)].into_iter().collect()));
         assert!(changed(|h| h.positive = [(0, 9.0), (2, 9.0)].into_iter().collect()));
-        // A threshold within a bucket that holds something.
+        // A threshold within a bucket that is not empty.
         assert!(changed(|h| h.zero_threshold = 0.9));
         assert!(changed(|h| *h = custom(&[1.0], &[20.0], 0.0)));
     }

@@ -1,4 +1,4 @@
-//! A histogram as text, as `count_values` makes it a label.
+//! A histogram as text, as `count_values` uses it as a label value.
 
 use std::fmt;
 

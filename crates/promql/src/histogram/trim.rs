@@ -1,22 +1,22 @@
-//! Cutting a histogram at a value: `</` keeps what is below, `>/` what is above.
+//! Cuts a histogram at a value: `</` keeps the observations below, `>/` the observations above.
 //!
-//! The bucket that the cut goes through keeps a share, estimated as quantiles are; of an
-//! infinite bucket nothing is known, so it is kept or dropped whole. Count and sum are then
-//! those of what is kept, the sum estimated from the middles of the buckets. A cut that takes
-//! nothing away changes nothing.
+//! The bucket that contains the value keeps a share, which is estimated as for quantiles. Within an
+//! infinite bucket nothing can be estimated, so it is kept or dropped whole. Count and sum are
+//! recomputed from the kept buckets; the sum is estimated from the middles of the buckets. If
+//! nothing is cut off, the histogram is unchanged.
 
 use super::{Bucket, FloatHistogram};
 
-/// Which side of a cut is kept.
+/// Which side of the cut is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// What is below.
+    /// Observations below the cut.
     Below,
-    /// What is above.
+    /// Observations above the cut.
     Above,
 }
 
-/// What is kept of a bucket, and the value that it counts with in the sum.
+/// The observations kept of a bucket, and the value of each for the sum.
 #[derive(Clone, Copy)]
 struct Kept {
     count: f64,
@@ -64,7 +64,7 @@ impl FloatHistogram {
     }
 }
 
-/// What is kept of the zero bucket, in which observations lie evenly.
+/// The kept part of the zero bucket, in which observations are assumed to be spread evenly.
 fn zero_kept(Bucket { lower, upper, count, .. }: Bucket, cut: f64, keep: Keep) -> Kept {
     let (whole, none, from, to) = match keep {
         Keep::Below => (cut >= upper, cut <= lower, lower, cut),
@@ -79,7 +79,7 @@ fn zero_kept(Bucket { lower, upper, count, .. }: Bucket, cut: f64, keep: Keep) -
     }
 }
 
-/// What is kept of any other bucket.
+/// The kept part of any other bucket.
 fn bucket_kept(bucket: Bucket, cut: f64, keep: Keep, linear: bool) -> Kept {
     let Bucket { lower, upper, count, .. } = bucket;
     let (whole, cut_through) = match keep {
@@ -96,7 +96,7 @@ fn bucket_kept(bucket: Bucket, cut: f64, keep: Keep, linear: bool) -> Kept {
         return first_kept(bucket, cut, keep);
     }
     if upper == f64::INFINITY {
-        // Nobody knows what of it is below.
+        // It is unknown how many observations are below the cut.
         let count = if keep == Keep::Above { count } else { 0.0 };
         return Kept { count, middle: cut };
     }
@@ -107,8 +107,8 @@ fn bucket_kept(bucket: Bucket, cut: f64, keep: Keep, linear: bool) -> Kept {
     }
 }
 
-/// What is kept of a bucket from −Inf that the cut goes through: with a positive end it is taken
-/// to begin at 0, if the cut is not below.
+/// The kept part of a bucket from −Inf that contains the cut. If its upper bound is positive and
+/// the cut is not below 0, the bucket is assumed to begin at 0.
 fn first_kept(Bucket { upper, count, .. }: Bucket, cut: f64, keep: Keep) -> Kept {
     let from_zero = upper > 0.0 && upper != f64::INFINITY;
     match keep {
@@ -123,11 +123,11 @@ fn first_kept(Bucket { upper, count, .. }: Bucket, cut: f64, keep: Keep) -> Kept
     }
 }
 
-/// The value that observations between two bounds count with.
+/// The value of each observation between two bounds for the sum.
 fn middle(lower: f64, upper: f64, linear: bool) -> f64 {
     match (lower.is_infinite(), upper.is_infinite()) {
         (true, true) => 0.0,
-        // Up to a positive end they are taken to lie from 0 on.
+        // Below a positive bound, observations are assumed to be above 0.
         (true, false) if upper > 0.0 => upper / 2.0,
         (true, false) => upper,
         (false, true) => lower,

@@ -1,13 +1,13 @@
-//! Making zero buckets equally wide.
+//! Makes two zero buckets equally wide.
 //!
-//! A zero bucket is only ever widened, never past the middle of a bucket that holds something:
-//! it then takes all of that bucket. What it takes is counted in it from then on.
+//! A zero bucket is only widened, and never ends within a bucket that is not empty: it takes the
+//! whole bucket and is widened to the end of that bucket.
 
 use super::{Amount, Buckets, FloatHistogram, bounds};
 
 impl<N: Amount> FloatHistogram<N> {
-    /// What the zero bucket would hold, and its threshold, if it were widened to `threshold` or
-    /// as far beyond as the bucket reaches that `threshold` falls into.
+    /// The count and the threshold of the zero bucket if it were widened to `threshold`, or to the end
+    /// of the bucket that contains `threshold` if that bucket is not empty.
     pub(super) fn widened_zero(&self, mut threshold: f64) -> (N, f64) {
         if threshold <= self.zero_threshold {
             return (self.zero_count, self.zero_threshold);
@@ -19,13 +19,13 @@ impl<N: Amount> FloatHistogram<N> {
             if reach <= threshold {
                 return (count, threshold);
             }
-            // The positive side may have to give more now.
+            // The positive side may have more buckets below the new threshold.
             threshold = reach;
         }
     }
 
-    /// `taken` and what the buckets of one side below `threshold` hold, and how far the last of
-    /// them reaches that holds anything.
+    /// `taken` plus the counts of the buckets of one side that begin below `threshold`, and the end of
+    /// the last of them that is not empty.
     fn taken(&self, mut taken: N, side: &Buckets<N>, threshold: f64) -> (N, f64) {
         let mut reach = 0.0;
         for (index, count) in side.iter() {
@@ -40,7 +40,7 @@ impl<N: Amount> FloatHistogram<N> {
         (taken, reach)
     }
 
-    /// Widens the zero bucket to `threshold` or as far beyond as it must be.
+    /// Widens the zero bucket to `threshold`, or farther as `widened_zero` says.
     fn widen_zero(&mut self, threshold: f64) {
         let (count, threshold) = self.widened_zero(threshold);
         (self.zero_count, self.zero_threshold) = (count, threshold);
@@ -51,8 +51,8 @@ impl<N: Amount> FloatHistogram<N> {
         self.compact();
     }
 
-    /// Widens the zero bucket until that of `other`, widened too, is as wide; gives what that one
-    /// then holds.
+    /// Widens the zero bucket until it is as wide as the widened zero bucket of `other`. Returns the
+    /// count of the latter.
     pub(super) fn reconcile_zero(&mut self, other: &FloatHistogram) -> f64 {
         let (mut count, mut threshold) = (other.zero_count, other.zero_threshold);
         while threshold != self.zero_threshold {
@@ -86,7 +86,7 @@ mod tests {
     fn both_sides_push_each_other() {
         let mut h = positive(0, 2, &[1.0], 0.0); // (2,4]
         h.negative = [(1, 2.0), (3, 4.0)].into_iter().collect(); // [-2,-1), [-8,-4)
-        // 1.5 cuts [-2,-1): 2. (2,4] begins there. 3 cuts (2,4]: 4, and [-8,-4) begins there.
+        // 1.5 is in [-2,-1): 2. (2,4] begins there. 3 is in (2,4]: 4, and [-8,-4) begins there.
         assert_eq!(h.widened_zero(1.5), (2.0, 2.0));
         assert_eq!(h.widened_zero(3.0), (3.0, 4.0));
         assert_eq!(h.widened_zero(4.5), (7.0, 8.0));
@@ -104,7 +104,7 @@ mod tests {
         (a.zero_threshold, a.zero_count) = (0.25, 1.0);
         let mut b = positive(0, 1, &[5.0], 0.0); // (1,2]
         (b.zero_threshold, b.zero_count) = (0.75, 1.0);
-        // 0.75 cuts (0.5,1] of a: 1 there, and 1 in b.
+        // 0.75 is in (0.5,1] of a: 1 there, and 1 in b.
         assert_eq!(a.reconcile_zero(&b), 1.0);
         assert_eq!((a.zero_threshold, a.zero_count), (1.0, 2.0));
         assert_eq!(a.positive.iter().collect::<Vec<_>>(), [(1, 2.0)]);
