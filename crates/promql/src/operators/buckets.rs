@@ -1,9 +1,9 @@
 //! `histogram_quantile`, `histogram_quantiles` and `histogram_fraction`: over native histograms
-//! and over classic ones, whose buckets are series that differ in the label `le` alone.
+//! and over classic ones, whose buckets are series that differ only in the label `le`.
 //!
 //! A classic histogram is computed when the last of its series was read; only the series of
-//! histograms not yet complete are kept. What a series is, its points decide step by step: floats are a
-//! bucket of a classic histogram, and native histograms may carry a label `le` of their own.
+//! incomplete histograms are kept. The points of a series decide at each step what it is: a float is
+//! a bucket of a classic histogram, and a native histogram may have a label `le` of its own.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -29,25 +29,25 @@ use promkairos_model::Labels;
 /// The label of the upper bound of a classic bucket.
 const BUCKET_LABEL: &str = "le";
 
-/// What is computed of a histogram.
+/// The measure that is computed of each histogram.
 pub(crate) enum Measure {
     /// The quantile, by step.
     Quantile(Vec<f64>),
-    /// The quantiles, each by step and with the value of the label that tells them apart.
+    /// The quantiles, by step, each with its value of the label `name`, which distinguishes them.
     Quantiles(String, Vec<(String, Vec<f64>)>),
     /// The share of observations between two bounds, by step.
     Fraction(Vec<f64>, Vec<f64>),
 }
 
 impl Measure {
-    /// Quantiles by step, told apart by the label `name`.
+    /// Quantiles by step, distinguished by the label `name`.
     pub(crate) fn quantiles(name: String, quantiles: Vec<Vec<f64>>) -> Self {
         let label = |values: &Vec<f64>| open_metrics(values.first().copied().unwrap_or(f64::NAN));
         let labeled = quantiles.into_iter().map(|values| (label(&values), values)).collect();
         Self::Quantiles(name, labeled)
     }
 
-    /// How many results a histogram has.
+    /// The number of results of a histogram.
     fn count(&self) -> usize {
         match self {
             Self::Quantiles(_, quantiles) => quantiles.len(),
@@ -56,7 +56,7 @@ impl Measure {
     }
 }
 
-/// What comes out of series.
+/// A result and the series that it is computed from.
 enum Output {
     /// The native histograms of a series whose floats are a classic bucket.
     OfBucket(usize),
@@ -64,13 +64,13 @@ enum Output {
     Whole(Source),
 }
 
-/// A histogram, native or classic, and the series that it is made of.
+/// A histogram, native or classic, and its series.
 struct Source {
-    /// The series without an upper bound, if there is one: its native histograms.
+    /// The series without an upper bound, if there is one: it has the native histograms.
     native: Option<usize>,
-    /// The classic buckets: upper bound and position.
+    /// The classic buckets: upper bound and position of the series.
     buckets: Vec<(f64, usize)>,
-    /// The last of all positions.
+    /// The position of the last series.
     last: usize,
     /// The metric's name.
     metric: String,
@@ -84,20 +84,20 @@ pub(crate) struct Buckets {
     series: SeriesList,
     kept: HashMap<usize, KeptPoints>,
     read: usize,
-    /// The next results; none for one without a point.
+    /// The next results; `None` for a result without points.
     ready: VecDeque<Option<KeptPoints>>,
     steps: Steps,
     span: Span,
     context: Arc<Context>,
-    /// What `outputs` take.
+    /// The memory of `outputs`.
     _held: Held,
 }
 
-/// Bytes of an output beside its own labels and name, and of each series that it is made of.
+/// Bytes of an output and of each of its series, without its labels and name.
 const SOURCE_BYTES: usize = 2 * (size_of::<Output>() + size_of::<Labels>()) + 64;
 
 impl Buckets {
-    /// Of `input`, the argument at `span`.
+    /// Computes `measure` of `input`, the argument at `span`.
     pub(crate) fn boxed(
         input: BoxOperator,
         measure: Measure,
@@ -162,12 +162,12 @@ impl Buckets {
         self.context.annotate(Note::BadBucketLabel { le, metric }.at(self.span));
     }
 
-    /// The metric's name as notes show it: it is there only when its removal is delayed.
+    /// The metric's name for notes: empty unless the removal of names is delayed.
     fn shown_name(&self, metric: &str) -> String {
         if self.context.delays_names() { metric.to_owned() } else { String::new() }
     }
 
-    /// Computes the native histograms of a series that was read and whose floats are a classic bucket.
+    /// Computes the native histograms of a series whose floats are a classic bucket.
     fn compute_of_bucket(&mut self, position: usize) -> Result<(), QueryError> {
         let points = self.kept.get(&position).filter(|points| points.has_histograms());
         let metric = self.input.series()[position].labels.as_ref().metric_name();
@@ -265,7 +265,7 @@ impl Buckets {
             }
         };
         let quantile = classic_quantile(q, buckets.to_vec());
-        // The counts that a quantile raised are raised for those that follow.
+        // Counts that an earlier quantile raised stay raised, and its note is enough.
         let raised = matches!(&self.measure, Measure::Quantiles(_, quantiles)
             if quantiles[..which].iter().any(|(_, q)| (0.0..=1.0).contains(&q[step])));
         if let Some(forced) = quantile.forced.filter(|_| !raised) {
@@ -301,7 +301,7 @@ impl Operator for Buckets {
 }
 
 impl Output {
-    /// The last of all positions that it is made of.
+    /// The position of the last series.
     fn last(&self) -> usize {
         match self {
             Self::OfBucket(position) => *position,
@@ -310,8 +310,8 @@ impl Output {
     }
 }
 
-/// The histograms that `series` may make up, in the order in which they are complete, and the labels of
-/// each: those of a classic one without the bound.
+/// The histograms that `series` may contain, in the order in which they become complete, and their
+/// labels: for a classic histogram without the bound.
 fn outputs(series: &[Series], held: &mut Held) -> Result<(Vec<Output>, Vec<Labels>), QueryError> {
     held.take(0, series.len() * SOURCE_BYTES)?;
     let mut bytes = series.len() * SOURCE_BYTES;
@@ -323,14 +323,14 @@ fn outputs(series: &[Series], held: &mut Held) -> Result<(Vec<Output>, Vec<Label
         if bound.is_some() {
             of_buckets.push((Output::OfBucket(position), one.labels.clone()));
         }
-        // A series whose bound is none can only be a native histogram.
+        // A series without a bound can only be a native histogram.
         let base = match bound {
             Some(_) => one.labels.filtered(|name| name != BUCKET_LABEL.as_bytes()),
             None => one.labels.clone(),
         };
         let at = *known.entry(base).or_insert(sources.len());
         if at == sources.len() {
-            // Its labels and its name.
+            // The labels and the name.
             bytes += 2 * made_bytes(&one.labels);
             held.cover(bytes)?;
             let metric = one.labels.as_ref().metric_name().to_owned();
@@ -351,7 +351,7 @@ fn outputs(series: &[Series], held: &mut Held) -> Result<(Vec<Output>, Vec<Label
     Ok(both.into_iter().unzip())
 }
 
-/// An upper bound; `+Inf` is one, NaN and a number too large for a float are none.
+/// Parses an upper bound; `+Inf` is valid, NaN and a number too large for a float are not.
 fn parse_bound(text: &str) -> Option<f64> {
     go_float(text).ok().filter(|bound| !bound.is_nan())
 }

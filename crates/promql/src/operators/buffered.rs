@@ -1,7 +1,7 @@
-//! Access out of order to the series of an operator.
+//! Access to the series of an operator in any order.
 //!
-//! Series are read up to the one that is asked for. Of those passed by, only the ones that somebody
-//! will ask for are kept, and each only until then.
+//! Series are read up to the requested one. Of the series before it, only those that will be
+//! requested are kept, each until its request.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::points::{KeptPoints, Points};
 /// Reads an operator in any order, each series at most once.
 pub(crate) struct Buffered {
     input: BoxOperator,
-    /// Whether somebody will ask for a series.
+    /// Whether a series will be requested.
     wanted: Vec<bool>,
     kept: HashMap<usize, KeptPoints>,
     next: usize,
@@ -24,7 +24,7 @@ pub(crate) struct Buffered {
 }
 
 impl Buffered {
-    /// Of `input`, the series that are `wanted` can be taken.
+    /// Only the series of `input` that are `wanted` may be requested.
     pub(crate) fn new(input: BoxOperator, wanted: Vec<bool>, budget: &Arc<Budget>) -> Self {
         Self {
             input,
@@ -37,12 +37,12 @@ impl Buffered {
         }
     }
 
-    /// From now on remembers at which of so many steps any series has a point.
+    /// From now on records at which of `steps` steps any series has a point.
     pub(crate) fn watch(&mut self, steps: usize) {
         self.present = Some(vec![false; steps]);
     }
 
-    /// At which steps any series read so far had a point; see [`Buffered::watch`].
+    /// The steps at which any series so far had a point; see [`Buffered::watch`].
     pub(crate) fn present(&self) -> &[bool] {
         self.present.as_deref().unwrap_or_default()
     }
@@ -52,7 +52,8 @@ impl Buffered {
         self.input.series()
     }
 
-    /// The points of the series at `position`, which is wanted and was not taken before. They are counted still.
+    /// The points of the series at `position`, which must be wanted and not taken before. The budget
+    /// still counts them.
     pub(crate) fn take(&mut self, position: usize) -> Result<KeptPoints, QueryError> {
         while self.next <= position {
             self.read_one()?;
@@ -63,7 +64,7 @@ impl Buffered {
         }
     }
 
-    /// Reads what is left, so that nothing that the input has to say is missed.
+    /// Reads the remaining series, so that their errors and notes are not missed.
     pub(crate) fn finish(&mut self) -> Result<(), QueryError> {
         while self.next < self.input.series().len() {
             self.read_one()?;

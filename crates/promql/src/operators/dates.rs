@@ -1,15 +1,15 @@
-//! Parts of a date: day, month, year, hour … of a number of seconds since 1970, in UTC.
+//! Parts of a date, as of a number of seconds since 1970 in UTC: day, month, year, hour and so on.
 //!
-//! Any number has a date; what does not fit 64 bits is taken as in Go on amd64.
+//! Every number has a date; a number that does not fit in 64 bits is converted as in Go on amd64.
 
 use crate::signature::Function;
 
 const DAY: i128 = 86_400;
 
-/// The year in which Go's count of seconds begins, as seconds before 1970.
+/// The beginning of Go's count of seconds, as seconds before 1970.
 const BEGINNING: i128 = (292_277_022_400 / 400 * 146_097 + 306) * DAY + 62_135_596_800;
 
-/// The part of the date that a function gives.
+/// The part of the date that `function` returns.
 pub(crate) fn date_function(function: Function) -> Option<fn(f64) -> f64> {
     Some(match function {
         Function::DayOfMonth => |v| date(v).day as f64,
@@ -41,12 +41,12 @@ struct Date {
 fn seconds(value: f64) -> i128 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     let seconds = if (-LIMIT..LIMIT).contains(&value) { value as i64 } else { i64::MIN };
-    // Go counts in 64 bits without a sign, so what is before its beginning is at its end.
+    // Go counts in unsigned 64 bits, so a time before its beginning wraps to the end.
     (i128::from(seconds) + BEGINNING).rem_euclid(1 << 64) - BEGINNING
 }
 
 fn date(value: f64) -> Date {
-    // Eras of 400 years that begin in March, so that the leap day is the last of a year.
+    // Eras of 400 years that begin in March, so that the leap day is the last day of a year.
     let days = seconds(value).div_euclid(DAY) + 719_468;
     let era = days.div_euclid(146_097);
     let day = days.rem_euclid(146_097);

@@ -1,5 +1,5 @@
-//! Functions of one value: each point of the result comes from the point of one series at the
-//! same step.
+//! Functions of one value: each point of the result is computed from the point of the same series
+//! at the same step.
 
 use super::merged::Merged;
 use super::{BoxOperator, Operator, Series, dates};
@@ -15,23 +15,23 @@ use promkairos_model::is_stale;
 /// Changes the points of each series in place.
 pub(crate) struct Mapped {
     input: BoxOperator,
-    /// `None` = those of the input.
+    /// The series of the result; `None` if they are the series of the input.
     series: Option<SeriesList>,
     map: Map,
 }
 
-/// What is done with the points of a series.
+/// Changes the points of a series.
 pub(crate) type Map = Box<dyn FnMut(&mut Points) -> Result<(), QueryError> + Send>;
 
 impl Mapped {
-    /// The values no longer mean the metric: its name goes.
+    /// For values that no longer mean the metric: drops its name.
     pub(crate) fn nameless(
         input: BoxOperator,
         context: &Context,
         map: Map,
     ) -> Result<BoxOperator, QueryError> {
         if input.named().is_some() {
-            // They have lost it already, and differ without it.
+            // The series have lost their names already, and differ without them.
             return Ok(Self::labeled(input, map));
         }
         let (budget, nameless) = (&context.budget, |series: &Series| series.nameless(context));
@@ -39,7 +39,7 @@ impl Mapped {
         Merged::of(Box::new(Self { input, series, map }), budget)
     }
 
-    /// The labels stay.
+    /// Keeps the labels.
     pub(crate) fn labeled(input: BoxOperator, map: Map) -> BoxOperator {
         Box::new(Self { input, series: None, map })
     }
@@ -100,7 +100,7 @@ const DEGREES: f64 = 57.295_779_513_082_32;
 /// Radians of a degree: π/180, rounded once.
 const RADIANS: f64 = 0.017_453_292_519_943_295;
 
-/// The function of one float with this name.
+/// The function of one float, if `function` is one.
 pub(crate) fn float_function(function: Function) -> Option<fn(f64) -> f64> {
     Some(match function {
         Function::Abs => f64::abs,
@@ -117,7 +117,7 @@ pub(crate) fn float_function(function: Function) -> Option<fn(f64) -> f64> {
         Function::Exp => f64::exp,
         Function::Floor => f64::floor,
         Function::Ln => go_math::ln,
-        // With the factor that Go has.
+        // With the factor that Go uses.
         Function::Log10 => |v| go_math::ln(v) * std::f64::consts::LOG10_E,
         Function::Log2 => go_math::log2,
         Function::Rad => |v| v * RADIANS,
@@ -131,7 +131,7 @@ pub(crate) fn float_function(function: Function) -> Option<fn(f64) -> f64> {
     })
 }
 
-/// 1, -1, or what is neither: zeros and NaN stay.
+/// 1 or -1; zeros and NaN are unchanged.
 fn sign(value: f64) -> f64 {
     if value < 0.0 {
         -1.0
@@ -142,7 +142,7 @@ fn sign(value: f64) -> f64 {
     }
 }
 
-/// The function of one histogram with this name.
+/// The function of one histogram, if `function` is one.
 pub(crate) fn histogram_function(function: Function) -> Option<fn(&FloatHistogram) -> f64> {
     Some(match function {
         Function::HistogramAvg => |h| h.sum / h.count,
@@ -154,7 +154,8 @@ pub(crate) fn histogram_function(function: Function) -> Option<fn(&FloatHistogra
     })
 }
 
-/// `value` between two bounds; NaN as in Go's `math.Min` and `math.Max`: it wins.
+/// `value` limited to two bounds as with Go's `math.Min` and `math.Max`: NaN wins, but not over
+/// −Inf in a minimum and +Inf in a maximum.
 pub(crate) fn clamp(value: f64, min: f64, max: f64) -> f64 {
     go_max(min, go_min(max, value))
 }
@@ -179,12 +180,12 @@ fn go_max(a: f64, b: f64) -> f64 {
     }
 }
 
-/// The smaller of two numbers, as `min_of` has it.
+/// The smaller of two numbers, for `min_of`.
 pub(crate) fn smaller(a: f64, b: f64) -> f64 {
     go_min(a, b)
 }
 
-/// The greater of two numbers, as `max_of` has it.
+/// The greater of two numbers, for `max_of`.
 pub(crate) fn greater(a: f64, b: f64) -> f64 {
     go_max(a, b)
 }

@@ -1,10 +1,10 @@
-//! `rate`, `increase` and `delta` of the floats of one series at all steps: the quick way for what is asked
-//! most.
+//! `rate`, `increase` and `delta` of the floats of one series at all steps: the fast path of the
+//! most common functions.
 //!
-//! Gives what `functions::rate` gives for each window, bit for bit. Points keep how often the series fell
-//! before them, so that a window without a fall is known by its ends. Where points are evenly spaced and the
-//! steps a multiple of that, all windows look alike: they are computed together, a column at a time.
-//! Nothing here knows histograms, start timestamps, or edges that are looked at.
+//! Returns what `functions::rate` returns for each window, bit for bit. The number of falls up to
+//! each point is kept, so that a window without a fall is recognized by its ends. If points are
+//! evenly spaced and the step is a multiple of that, all windows look alike: they are computed
+//! together, a column at a time. There are no histograms, start timestamps or extended edges here.
 
 use super::sliding::Frame;
 use crate::context::Context;
@@ -16,20 +16,20 @@ use crate::source::damaged;
 use promkairos_chunk::Chunk;
 use promkairos_model::is_stale;
 
-/// After so many steps it is asked whether the query goes on.
+/// Number of steps after which the query is checked for cancellation and limits.
 const STEPS_PER_CHECK: usize = 256;
-/// Points that are forgotten at a time, at least.
+/// Minimum number of points that are dropped at a time.
 const FORGET: usize = 512;
-/// In windows of at most so many points each of them is looked at for falls, which is done for many windows
+/// In windows of at most this many points, all points are compared to find falls, in many windows
 /// at a time.
 const SHORT: usize = 16;
 
-/// The points of one series, as far as windows need them still; a column each.
+/// The points of one series that windows still need; one column for each field.
 #[derive(Debug, Default)]
 pub(super) struct Columns {
     times: Vec<i64>,
     values: Vec<f64>,
-    /// How often the series fell up to each point.
+    /// The number of falls of the series up to each point.
     falls: Vec<usize>,
 }
 
@@ -52,7 +52,7 @@ impl Columns {
         self.falls.drain(..count);
     }
 
-    /// `grown` and what a counter had before each fall among these points.
+    /// `grown` plus the value of the counter before each fall among these points.
     fn with_falls(&self, mut grown: f64, first: usize, last: usize) -> f64 {
         if self.falls[first] != self.falls[last] {
             for at in first + 1..=last {
@@ -65,7 +65,7 @@ impl Columns {
     }
 }
 
-/// Points that follow each other at one distance.
+/// Consecutive points that are evenly spaced.
 #[derive(Debug, Clone, Copy, Default)]
 struct Even {
     first: usize,
@@ -73,7 +73,7 @@ struct Even {
     spacing: i64,
 }
 
-/// Slides over one series.
+/// Slides a window over one series.
 pub(super) struct Growing<'a> {
     frame: Frame,
     counter: bool,
@@ -81,19 +81,19 @@ pub(super) struct Growing<'a> {
     points: &'a mut Columns,
     /// The next step.
     step: usize,
-    /// The first point of its window.
+    /// The first point of the window of `step`.
     first: usize,
-    /// The first after its window.
+    /// The first point after the window of `step`.
     end: usize,
-    /// The first that was in no window yet.
+    /// The first point that was in no window yet.
     unseen: usize,
     even: Even,
-    /// Steps since it was asked whether the query goes on.
+    /// Number of steps since the last check of the query.
     unchecked: usize,
 }
 
 impl<'a> Growing<'a> {
-    /// Begins a series. None where points have to be looked at in another way.
+    /// Begins a series. `None` for windows with edges or start timestamps.
     pub(super) fn new(growth: Growth, frame: &Frame, points: &'a mut Columns) -> Option<Self> {
         if frame.edges.is_some() || frame.starts {
             return None;
@@ -113,7 +113,7 @@ impl<'a> Growing<'a> {
         })
     }
 
-    /// So many steps are about to be computed.
+    /// Checks the query if enough steps were computed; the next `steps` steps follow.
     #[inline]
     fn check(
         &mut self,
@@ -129,7 +129,7 @@ impl<'a> Growing<'a> {
         Ok(())
     }
 
-    /// Takes the floats of the next chunk.
+    /// Reads the floats of the next chunk.
     pub(super) fn read(&mut self, chunk: &Chunk) -> Result<(), QueryError> {
         if self.first > FORGET && self.first > self.points.len() / 2 {
             self.forget();
@@ -143,7 +143,7 @@ impl<'a> Growing<'a> {
         let mut before = values.last().copied().unwrap_or(f64::NAN);
         let mut fallen = falls.last().copied().unwrap_or(0);
         let read = chunk.visit_floats(|time, value| {
-            // What lies between windows is not kept: there may be years of it.
+            // Points between windows are not kept: they may span years.
             if is_stale(value) || time <= passed {
                 return;
             }
@@ -165,7 +165,7 @@ impl<'a> Growing<'a> {
         self.first = 0;
     }
 
-    /// Computes the steps whose windows have all their points.
+    /// Computes the steps whose windows are complete.
     pub(super) fn give(
         &mut self,
         tally: &mut Tally<'_>,
@@ -178,7 +178,7 @@ impl<'a> Growing<'a> {
         }
     }
 
-    /// Computes all that is left.
+    /// Computes all remaining steps.
     pub(super) fn finish(
         mut self,
         tally: &mut Tally<'_>,
@@ -188,7 +188,7 @@ impl<'a> Growing<'a> {
         self.give_before(i64::MAX, tally, points, context)
     }
 
-    /// Computes the steps that lie before `time`, or all if no later time is possible.
+    /// Computes the steps before `time`, or all steps if `time` is the last possible time.
     fn give_before(
         &mut self,
         time: i64,
@@ -235,7 +235,7 @@ impl<'a> Growing<'a> {
         }
     }
 
-    /// Of a window of at least two points.
+    /// The value of the window, which has at least two points.
     #[inline]
     fn value(&mut self, start: i64, end: i64) -> f64 {
         let (first, last) = (self.points.get(self.first), self.points.get(self.end - 1));
@@ -246,8 +246,8 @@ impl<'a> Growing<'a> {
         self.extrapolation.apply(grown, (start, end), (first, last), self.end - self.first)
     }
 
-    /// Computes the steps whose windows have their points where the present window, of at least two points,
-    /// has them: it was the last to be computed.
+    /// Computes the next steps whose windows have the same layout as the current one. The current
+    /// window has at least two points and was just computed.
     fn give_alike(
         &mut self,
         start: i64,
@@ -280,13 +280,13 @@ impl<'a> Growing<'a> {
         Ok(())
     }
 
-    /// Adds to what a counter grew by in the next windows what it had before each fall.
+    /// Adds to the growth in each of the next windows the value of the counter before each fall.
     fn add_falls(&self, grown: &mut [f64], stride: usize) {
         let (first, last) = (self.first + stride, self.end - 1 + stride);
         let values = &*self.points.values;
         if last - first < SHORT {
             for at in first..last {
-                // Without a branch, which nobody could foretell for a gauge; only -0 changes no float.
+                // Without a branch, which is not predictable for a gauge. Adding -0 changes no float.
                 each(grown, stride, &values[at + 1..], &values[at..], |grown, next, previous| {
                     grown + if next < previous { previous } else { -0.0 }
                 });
@@ -298,8 +298,8 @@ impl<'a> Growing<'a> {
         }
     }
 
-    /// How many of the next windows have their points where the present one has them, and by how many points
-    /// they are apart. A point behind each of them shows that it is complete.
+    /// The number of next windows with the same layout as the current one, and the number of points
+    /// from one to the next. A point after each of the windows shows that it is complete.
     fn alike(&mut self, start: i64, end: i64) -> (usize, usize) {
         let times = &*self.points.times;
         let even = &mut self.even;
@@ -346,10 +346,10 @@ mod tests {
     use promkairos_chunk::encode_points;
     use promkairos_model::{Point, STALE_NAN_BITS, Value};
 
-    /// Bits of the values at all steps, and the samples of each.
+    /// The bits of the values at all steps, and the samples of each step.
     type Outcome = (Vec<u64>, Option<StepCounts>);
 
-    /// Window by window.
+    /// Computes each window separately.
     fn one_by_one(function: Function, frame: Frame, chunks: &[Chunk]) -> Outcome {
         let kernel = range_kernel(function).expect("a range function");
         let mut points = Points::absent(frame.looks.count());

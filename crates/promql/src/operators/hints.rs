@@ -1,9 +1,9 @@
-//! What stored histograms say of counter resets, as queries see it.
+//! The counter reset hints of stored histograms, as queries see them.
 //!
-//! A histogram in a chunk says that it is no reset, as it was compared with the one before in that chunk; the first
-//! one says nothing, whatever its sender said. Where only counts and sums of histograms are asked for, Prometheus
-//! finds resets while it reads, and so the hints are those that it found; what a query tells about them
-//! depends on it. What it gives then has no buckets.
+//! A histogram in a chunk is marked as no reset if it was compared with the one before in that
+//! chunk. The first histogram of a chunk has no hint, whatever its sender set. If a query needs only
+//! counts and sums of histograms, Prometheus detects resets while it reads, and the hints are what
+//! it detected; the notes of a query depend on this. The histograms then have no buckets.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use promkairos_model::{Histogram, ResetHint};
 #[derive(Debug)]
 pub(crate) struct HistogramReader {
     hints: ResetHints,
-    /// The histogram before, with its buckets.
+    /// The previous histogram, with its buckets.
     last: Option<FloatHistogram>,
 }
 
 impl HistogramReader {
-    /// For one series.
+    /// A reader for one series.
     pub(crate) fn new(hints: ResetHints) -> Self {
         Self { hints, last: None }
     }
@@ -40,7 +40,7 @@ impl HistogramReader {
         totals
     }
 
-    /// The next histogram is not compared with the ones before.
+    /// The next histogram is not compared with the previous ones.
     pub(crate) fn forget(&mut self) {
         self.last = None;
     }

@@ -1,7 +1,7 @@
 //! `info`: adds to each series the labels of the info series that describe its target.
 //!
-//! Which info series is the newest is known only from points, so these are read before the label
-//! sets of the result are known; the series that are described are not.
+//! Only points show which info series is the newest. So the info series are read before the label
+//! sets of the result are known, and the series of the first argument after that.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use crate::points::{KeptPoints, Points};
 use crate::series_list::{SeriesList, made_bytes};
 use promkairos_model::{Labels, METRIC_NAME, MatchOp, Matcher};
 
-/// The labels that say which target a series is of.
+/// The labels that identify the target of a series.
 pub(crate) const IDENTIFYING: [&str; 2] = ["instance", "job"];
 
-/// What the second argument asks for.
+/// The conditions of the second argument.
 pub(crate) struct Wanted {
     /// Conditions on the name of the info metric.
     pub names: Vec<Matcher>,
-    /// Conditions on the labels that are added. With any, only these labels are.
+    /// Conditions on the added labels. If there are any, only labels that they name are added.
     pub data: Vec<Matcher>,
 }
 
 impl Wanted {
-    /// Of the second argument; without one, everything that `target_info` says.
+    /// Parses the second argument; without one, all labels of `target_info`.
     pub(crate) fn new(matchers: Option<&[Matcher]>) -> Self {
         let (mut names, data): (Vec<_>, Vec<_>) =
             matchers.unwrap_or_default().iter().cloned().partition(|m| m.name() == METRIC_NAME);
@@ -44,12 +44,12 @@ impl Wanted {
         Self { names, data }
     }
 
-    /// What is selected.
+    /// The matchers that select the info series.
     pub(crate) fn matchers(&self) -> Vec<Matcher> {
         self.data.iter().chain(&self.names).cloned().collect()
     }
 
-    /// Whether a series is an info series itself, which is left alone.
+    /// Whether a series is an info series itself; it is not changed.
     fn is_info(&self, labels: &Labels) -> bool {
         let name = labels.as_ref().metric_name();
         self.names.iter().all(|matcher| matcher.matches(name))
@@ -61,14 +61,14 @@ impl Wanted {
     }
 }
 
-/// Of which targets info series are of use. Targets that have the same of the identifying labels are a group.
+/// The targets that need info series, grouped by which identifying labels they have.
 pub(crate) struct Targets<'a> {
-    /// The values of each label, by which labels the group has.
+    /// For each set of identifying labels, the values of each label.
     groups: BTreeMap<[bool; IDENTIFYING.len()], [BTreeSet<&'a str>; IDENTIFYING.len()]>,
 }
 
 impl<'a> Targets<'a> {
-    /// Those of these series.
+    /// The targets of these series.
     pub(crate) fn of(base: &'a [Series], wanted: &Wanted) -> Self {
         let mut groups = BTreeMap::new();
         for series in base.iter().filter(|series| !wanted.is_info(&series.labels)) {
@@ -85,12 +85,12 @@ impl<'a> Targets<'a> {
         Self { groups }
     }
 
-    /// Whether there is none.
+    /// Whether there are no targets.
     pub(crate) fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
-    /// Whether an info series may be one of them: in a group, each of its labels has one of the values.
+    /// Whether an info series may describe a target: each of its identifying labels has a known value.
     fn may_have(&self, info: &Labels) -> bool {
         let values = IDENTIFYING.map(|label| info.get(label));
         let group = self.groups.get(&values.map(|value| !value.is_empty()));
@@ -98,11 +98,11 @@ impl<'a> Targets<'a> {
     }
 }
 
-/// Bytes of a variant beside its labels and steps.
+/// Bytes of a variant in addition to its labels and steps.
 const VARIANT_BYTES: usize = size_of::<Variant>() + 64;
 
 impl Variant {
-    /// Bytes that it takes.
+    /// Bytes of memory that the variant takes.
     fn bytes(&self, steps: usize) -> usize {
         let labels = match &self.labels {
             Some(Ok(labels)) => made_bytes(labels),
@@ -112,10 +112,10 @@ impl Variant {
     }
 }
 
-/// Bytes of a value that targets have.
+/// Bytes of a label value of a target.
 const TARGET_BYTES: usize = 64;
 
-/// Bytes of the values of targets, which are texts of others.
+/// Bytes of the label values of targets; the texts themselves are borrowed.
 fn targets_bytes(targets: &Targets<'_>) -> usize {
     targets.groups.values().flatten().map(BTreeSet::len).sum::<usize>() * TARGET_BYTES
 }
@@ -124,27 +124,28 @@ fn targets_bytes(targets: &Targets<'_>) -> usize {
 pub(crate) struct Info {
     base: BoxOperator,
     series: SeriesList,
-    /// For each series of the base its results: the steps of each, and the error there.
+    /// For each series of the base, its results.
     variants: VecDeque<Vec<Variant>>,
     ready: VecDeque<KeptPoints>,
-    /// Steps at which two info series are equally new, and the error.
+    /// The steps at which two info series are equally new, and the error.
     collisions: HashMap<usize, String>,
     steps: usize,
     given: usize,
     budget: Arc<Budget>,
-    /// What `variants` and `collisions` take.
+    /// The memory of `variants` and `collisions`.
     _held: Held,
 }
 
 /// Steps at which a series gets the same labels.
 struct Variant {
-    /// None at steps where the series goes.
+    /// `None` if the series is dropped at these steps.
     labels: Option<Result<Labels, String>>,
     steps: Vec<bool>,
 }
 
 impl Info {
-    /// `base` with what `infos` say, whose points are their own times. Those of use are counted here.
+    /// Adds to `base` the labels of `infos`, whose values are the times of their points. Counts the
+    /// info series that are used here.
     pub(crate) fn boxed(
         base: BoxOperator,
         mut infos: BoxOperator,
@@ -164,7 +165,7 @@ impl Info {
             let labels = &infos.series()[position].labels;
             if targets.may_have(labels) {
                 context.add_series(1)?;
-                // The target, the metric and the steps may be new; what collides is told of each step.
+                // The target, the metric and the steps may be new; each collision has a text.
                 let label_bytes = 4 * made_bytes(labels);
                 held.take(steps, label_bytes + steps * size_of::<Option<(f64, usize)>>())?;
                 let collisions = newest.collisions.len();
@@ -212,7 +213,7 @@ impl Info {
         Merged::of(Box::new(info), &context.budget)
     }
 
-    /// Reads what is left: series that go at all steps are looked at all the same.
+    /// Reads the remaining series; a series that is dropped at all steps can still have an error.
     fn finish(&mut self) -> Result<(), QueryError> {
         while let Some(variants) = self.variants.pop_front() {
             self.read_one(variants)?;
@@ -262,10 +263,10 @@ impl Operator for Info {
     }
 }
 
-/// At each step the time and the position of the info series.
+/// For each step, the time and the position of the newest info series.
 type NewestByStep = Vec<Option<(f64, usize)>>;
 
-/// For each target and info metric the newest info series at each step.
+/// For each target and info metric, the newest info series at each step.
 #[derive(Default)]
 struct Newest {
     infos: Vec<Labels>,
@@ -302,7 +303,7 @@ impl Newest {
         }
     }
 
-    /// What becomes of a series at which steps.
+    /// The variants of a series.
     fn variants(&self, base: &Labels, wanted: &Wanted, steps: usize) -> Vec<Variant> {
         let metrics = self.targets.get(&target(base));
         let mut found: Vec<(Vec<usize>, Variant)> = Vec::new();
@@ -319,7 +320,7 @@ impl Newest {
         found.into_iter().map(|(_, variant)| variant).collect()
     }
 
-    /// The labels of a series with those of these info series.
+    /// The labels of a series plus the labels of these info series.
     fn enriched(
         &self,
         base: &Labels,

@@ -17,7 +17,7 @@ pub(crate) struct Kernel {
     scalars: Vec<Vec<f64>>,
 }
 
-/// A step.
+/// The current step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Now {
     /// Its number.
@@ -29,8 +29,8 @@ pub(crate) struct Now {
 impl Kernel {
     /// The kernel of `function`.
     pub(crate) fn new(function: Function, scalars: Vec<Vec<f64>>) -> Result<Self, QueryError> {
-        // Whether there is none is found from where series have a point: under their own names, as
-        // two metrics with the same labels are nothing wrong here.
+        // Absence follows from where series have a point. Series keep their names for this, as two
+        // metrics with otherwise the same labels are no error here.
         let present = match function {
             Function::AbsentOverTime => Function::LastOverTime,
             other => other,
@@ -59,7 +59,7 @@ impl Kernel {
         (self.kernel)(window, &arguments, notes)
     }
 
-    /// Which growth it computes, if it does.
+    /// The growth that the function computes, if it does.
     pub(crate) fn growth(&self) -> Option<Growth> {
         match self.function {
             Function::Rate => Some(Growth::Rate),
@@ -69,13 +69,13 @@ impl Kernel {
         }
     }
 
-    /// Whether start timestamps are of use to it.
+    /// Whether the function uses start timestamps.
     pub(crate) fn uses_starts(&self) -> bool {
         use Function::{Increase, Irate, Rate, Resets};
         matches!(self.function, Rate | Irate | Increase | Resets)
     }
 
-    /// Fails when the arguments cannot be.
+    /// Fails if the scalar arguments are invalid.
     pub(crate) fn check_arguments(&self) -> Result<(), QueryError> {
         if let (Function::DoubleExponentialSmoothing, [levels, trends]) =
             (self.function, self.scalars.as_slice())
@@ -87,7 +87,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Fails when the function makes no sense with such edges.
+    /// Fails if the function does not support these edges.
     pub(crate) fn check_edges(&self, edges: Option<Edges>) -> Result<(), QueryError> {
         use Function::{Changes, Delta, Increase, Rate, Resets};
         let (name, allowed): (_, &[Function]) = match edges {

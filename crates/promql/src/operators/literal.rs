@@ -1,4 +1,4 @@
-//! Operators without input: a number at every step, the time of the step, and nothing at all.
+//! Operators without input: a number at every step, the time of each step, no series.
 
 use super::{BoxOperator, Operator, Series};
 use crate::error::QueryError;
@@ -14,7 +14,7 @@ pub(crate) struct Constant {
 }
 
 impl Constant {
-    /// This number.
+    /// The number `value` at all steps.
     pub(crate) fn new(value: f64, steps: Steps) -> Self {
         Self { series: [Series::new(Labels::default())], value, steps: steps.count() }
     }
@@ -39,7 +39,7 @@ pub(crate) struct Time {
 }
 
 impl Time {
-    /// At these steps.
+    /// The times of `steps`.
     pub(crate) fn new(steps: Steps) -> Self {
         Self { series: [Series::new(Labels::default())], steps }
     }
@@ -72,7 +72,7 @@ impl Operator for Nothing {
     }
 }
 
-/// Reads everything, for what is told on the way.
+/// Reads all series, for their notes and errors.
 pub(crate) fn drain(mut input: BoxOperator) -> Result<(), QueryError> {
     let mut points = Points::default();
     for _ in 0..input.series().len() {

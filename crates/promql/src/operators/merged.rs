@@ -1,7 +1,7 @@
-//! Series of one label set become one series.
+//! Merges series with the same label set into one series.
 //!
-//! Dropping or replacing labels can make label sets equal. That is allowed while the series have no
-//! point at one step; else the query fails.
+//! Dropping or replacing labels can make label sets equal. This is allowed if the series never have
+//! points at the same step; otherwise the query fails.
 
 use std::sync::Arc;
 
@@ -14,29 +14,29 @@ use crate::points::{KeptPoints, Points};
 use crate::series_list::SeriesList;
 use promkairos_model::Labels;
 
-/// Merges series of one label set; the first one's place and flags stay.
+/// Merges series with the same label set at the position of the first one, with its flags.
 pub(crate) struct Merged {
     input: BoxOperator,
     series: SeriesList,
-    /// For each series of the input the one of the result that it is part of.
+    /// For each series of the input, the position of its result.
     target: Vec<usize>,
-    /// Results of which an input is still to come, by their position.
+    /// Results of which a part is not read yet, by position.
     waiting: HashMap<usize, KeptPoints>,
-    /// For each result the last input that is part of it.
+    /// For each result, the position of the last series of the input that is part of it.
     last: Vec<usize>,
     next_input: usize,
     next_result: usize,
     scratch: Points,
     budget: Arc<Budget>,
-    /// What the places take.
+    /// The memory of `target` and `last`.
     _held: Held,
 }
 
-/// Bytes of an entry of a map of label sets, and of the places of a series.
+/// Bytes of an entry in a map of label sets, and of the positions of a series.
 const PLACE_BYTES: usize = 64;
 
 impl Merged {
-    /// `input` itself when all its label sets are different.
+    /// Returns `input` itself if all its label sets are different.
     pub(crate) fn of(input: BoxOperator, budget: &Arc<Budget>) -> Result<BoxOperator, QueryError> {
         if input.named().is_some() {
             return Ok(input);

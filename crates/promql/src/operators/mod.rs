@@ -1,5 +1,5 @@
-//! Operators: what a plan becomes. Each knows the label sets of its result before any point is
-//! read, and then gives one series at a time.
+//! Operators: the executable form of a plan. An operator knows the label sets of its result before
+//! any point is read, and then gives one series at a time.
 
 pub(crate) mod buckets;
 pub(crate) mod buffered;
@@ -34,18 +34,18 @@ use promkairos_model::Labels;
 pub(crate) struct Series {
     /// Its labels.
     pub labels: Labels,
-    /// Whether the labels that describe the metric go at the end; see
+    /// Whether the labels that describe the metric are dropped at the end; see
     /// [`NameRemoval::Delayed`](super::settings::NameRemoval::Delayed).
     pub drop_name: bool,
 }
 
 impl Series {
-    /// With the labels as they are.
+    /// A series that keeps its name.
     pub(crate) fn new(labels: Labels) -> Self {
         Self { labels, drop_name: false }
     }
 
-    /// The same when its values no longer mean the metric.
+    /// The same series for values that no longer mean the metric.
     pub(crate) fn nameless(&self, context: &Context) -> Self {
         let delayed = context.delays_names();
         let labels = if delayed { self.labels.clone() } else { without_metadata(&self.labels) };
@@ -56,14 +56,15 @@ impl Series {
 /// Gives the points of series, one series at a time.
 ///
 /// [`next`](Operator::next) is called at most once for each of [`series`](Operator::series), in
-/// their order. A series may turn out to have no point. After an error nothing more is asked.
+/// their order. A series may have no points. After an error, nothing more is called.
 pub(crate) trait Operator: Send {
-    /// The series of the result. Label sets may occur twice: then the points of the two are at
-    /// different steps, or their consumer finds the collision.
+    /// The series of the result. A label set may occur twice: then the points of the two series are at
+    /// different steps, or the consumer reports the collision.
     fn series(&self) -> &[Series];
 
-    /// The same before they lost the labels that describe the metric, if that is all they lost and no two
-    /// became the same by it. Who looks at other labels alone spares that the sets without them are made.
+    /// The series before they lost the labels that describe the metric. `None` if they lost other
+    /// labels or if two became equal. A consumer that ignores these labels can use these label sets, so
+    /// that the smaller ones need not be made.
     fn named(&self) -> Option<&[Series]> {
         None
     }
@@ -71,32 +72,32 @@ pub(crate) trait Operator: Send {
     /// Puts the points of the next series into `points`.
     fn next(&mut self, points: &mut Points) -> Result<(), QueryError>;
 
-    /// From now on pieces that `folder` wants may be folded instead of given. `false`: none is.
+    /// Allows the operator to fold pieces that `folder` wants. Returns `false` if it never folds.
     fn fold_pieces(&mut self, _folder: Arc<dyn PieceFolder>) -> bool {
         false
     }
 
-    /// At the first series of a piece: whether it was folded. Then it counts as given.
+    /// At the first series of a piece: whether the piece was folded. Then its series count as given.
     fn next_folded(&mut self) -> Result<bool, QueryError> {
         Ok(false)
     }
 
-    /// The positions of the series in the order in which an instant query shows them, known once
-    /// all were read. `None`: any order will do.
+    /// The order of the series in the result of an instant query, known once all were read. `None`:
+    /// any order.
     fn order(&self) -> Option<Vec<usize>> {
         None
     }
 }
 
-/// Series of a piece: those at the positions 0 to 15, 16 to 31, and so on; the last piece may have fewer.
+/// Series of a piece: the positions 0 to 15, 16 to 31, and so on; the last piece may have fewer.
 pub(crate) const PIECE: usize = 16;
 
-/// Folds pieces of series where their points come into being, on any thread and in any order.
+/// Folds pieces of series where their points are computed, on any thread and in any order.
 pub(crate) trait PieceFolder: Send + Sync {
-    /// Whether this piece is folded at all.
+    /// Whether this piece may be folded.
     fn wants(&self, piece: usize) -> bool;
 
-    /// Folds a piece; `series` are all of it. `false` where it cannot be, and the points are wanted.
+    /// Folds a piece with all its `series`. `false` if it cannot: then the points are needed.
     fn fold(&self, piece: usize, series: &[Points]) -> bool;
 }
 

@@ -1,4 +1,4 @@
-//! What is the same at all steps: evaluated at the first, repeated at the others.
+//! Evaluates an expression that does not depend on the step once, and repeats it at all steps.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::budget::Budget;
 use crate::error::QueryError;
 use crate::points::Points;
 
-/// Repeats an operator of one step at many.
+/// Repeats the result of an operator with one step.
 pub(crate) struct Once {
     input: BoxOperator,
     first: Points,
@@ -16,7 +16,7 @@ pub(crate) struct Once {
 }
 
 impl Once {
-    /// Repeats `input` at so many steps.
+    /// Repeats `input` at `steps` steps.
     pub(crate) fn new(input: BoxOperator, steps: usize, budget: &Arc<Budget>) -> Self {
         Self { input, first: Points::default(), steps, budget: Arc::clone(budget) }
     }
