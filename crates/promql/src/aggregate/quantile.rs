@@ -12,7 +12,6 @@ use promkairos_model::is_stale;
 /// Bytes of the list of a step, including its first floats.
 const LIST_BYTES: usize = size_of::<Vec<f64>>() + 32;
 
-/// `quantile`
 pub(super) struct Quantile {
     pub(super) span: Span,
     /// The quantiles, by step.

@@ -138,7 +138,6 @@ impl fmt::Display for Note {
 }
 
 impl Note {
-    /// The text of a warning.
     fn warning(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const MIX: &str = "encountered a mix of histograms and floats for";
         match self {
@@ -197,7 +196,6 @@ impl Note {
         }
     }
 
-    /// The text of an info.
     fn info(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const NON_COUNTER: &str = "metric might not be a counter,";
         const QUANTILE: &str = "input to histogram_quantile";

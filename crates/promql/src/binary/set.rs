@@ -142,7 +142,7 @@ impl Operator for Or {
     }
 }
 
-/// The groups of the series on the left and on the right, and an empty [`Present`].
+/// The groups of the series on the left and on the right, and an empty `Present`.
 fn sides(
     left: &BoxOperator,
     right: &BoxOperator,

@@ -9,25 +9,21 @@ use super::window::{Notes, Window};
 use crate::annotations::Note;
 use crate::histogram::{Amount, Kahan};
 
-/// `count_over_time`
 pub(super) fn count_over_time(window: &Window<'_>) -> Option<f64> {
     let count = window.floats.len() + window.histograms.len();
     (count > 0).then_some(count as f64)
 }
 
-/// `present_over_time`
 pub(super) fn present_over_time(window: &Window<'_>) -> Option<f64> {
     (!window.is_empty()).then_some(1.0)
 }
 
-/// `ts_of_first_over_time`
 pub(super) fn ts_of_first_over_time(window: &Window<'_>) -> Option<f64> {
     let float = window.floats.first().map(|point| point.time);
     let histogram = window.histograms.first().map(|point| point.time);
     float.into_iter().chain(histogram).min().map(seconds)
 }
 
-/// `ts_of_last_over_time`
 pub(super) fn ts_of_last_over_time(window: &Window<'_>) -> Option<f64> {
     let float = window.floats.last().map(|point| point.time);
     let histogram = window.histograms.last().map(|point| point.time);
@@ -69,7 +65,6 @@ fn best(
     floats.reduce(|best, next| if better(next.1, best.1) || best.1.is_nan() { next } else { best })
 }
 
-/// `stddev_over_time`
 pub(super) fn stddev_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f64> {
     stdvar_over_time(window, notes).map(f64::sqrt)
 }
@@ -87,7 +82,6 @@ pub(super) fn stdvar_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Op
     (count > 0.0).then(|| squares.value() / count)
 }
 
-/// `quantile_over_time`
 pub(super) fn quantile_over_time(
     q: f64,
     window: &Window<'_>,

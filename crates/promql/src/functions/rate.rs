@@ -166,7 +166,7 @@ impl Extrapolation {
     }
 
     /// Turns the growth in each of some windows into their values. All must have the layout of the
-    /// last call of [`apply`](Self::apply). Their first values are every `stride`-th of `firsts`.
+    /// last call of `apply`. Their first values are every `stride`-th of `firsts`.
     pub fn apply_to_all(&self, grown: &mut [f64], firsts: &[f64], stride: usize) {
         // If the first sample is above this share of the growth, it is too far from zero for a limit,
         // however the quotient is rounded.

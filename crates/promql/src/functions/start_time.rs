@@ -17,7 +17,7 @@ impl Begun {
             return false;
         }
         if self.start == previous.time {
-            // If each sample begins where the one before ended, the samples are deltas. But the first sample
+            // Samples of which each begins where the one before ended are deltas. But the first one
             // of a counter may also have its own time as its start timestamp.
             return previous.start != 0 && previous.start < previous.time;
         }

@@ -10,7 +10,6 @@ use crate::histogram::{
 use crate::points::Value;
 use promkairos_model::ResetHint;
 
-/// `sum_over_time`
 pub(super) fn sum_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {
     if let Some(first) = histograms_only(window, notes)? {
         let mut sum = first.map(Kahan::exactly);
@@ -22,7 +21,6 @@ pub(super) fn sum_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Optio
     Some(Value::Float(sum.value()))
 }
 
-/// `avg_over_time`
 pub(super) fn avg_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {
     if let Some(first) = histograms_only(window, notes)? {
         let mut average = HistogramAverage::new(first);

@@ -70,7 +70,6 @@ impl<N: Amount> Buckets<N> {
         }
     }
 
-    /// Drops all buckets.
     pub(super) fn clear(&mut self) {
         self.indexes.clear();
         self.counts.clear();

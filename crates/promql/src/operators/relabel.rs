@@ -1,4 +1,4 @@
-//! `label_replace` and `label_join`: other labels, the same points.
+//! `label_replace` and `label_join`: change labels and keep the points.
 
 use regex::Regex;
 use tokio::runtime::Handle;
@@ -14,7 +14,7 @@ use crate::series_list::SeriesList;
 use promkairos_model::limits::{MAX_QUERY_LABEL_VALUE_BYTES, NO_SETTING};
 use promkairos_model::{Labels, METRIC_NAME, RegexError, ShownSize};
 
-/// The same points under other labels.
+/// The points of the input with changed labels.
 struct Relabeled {
     input: BoxOperator,
     series: SeriesList,
@@ -34,11 +34,11 @@ impl Operator for Relabeled {
     }
 }
 
-/// A value that is longer than a query may make one.
+/// A value is longer than a query may make one.
 #[derive(Debug, PartialEq, Eq)]
 struct TooLong;
 
-/// Gives each series the label `name` with the value that `value` finds, where it finds one.
+/// Sets the label `name` of each series to the value that `value` returns, if it returns one.
 fn relabel(
     input: BoxOperator,
     name: &str,
@@ -57,7 +57,7 @@ fn relabel(
             Some(value) => {
                 let labels = with(&one.labels, name, &value);
                 let labels = labels.map_err(|error| QueryError::execution(error.to_string()))?;
-                // A name that was set is not the one that should go.
+                // If the name was set, it is not the name that should be dropped.
                 let drop_name = one.drop_name && name != METRIC_NAME;
                 series.push_made(Series { labels, drop_name })?;
             }
@@ -122,12 +122,12 @@ fn check_name(name: &StringLiteral, which: &str, function: &str) -> Result<(), Q
     Ok(())
 }
 
-/// The template with what the pattern found in `value`; none if it does not match. Templates are
-/// those of Go: `$1x` is the group named `1x`, an unknown group is empty, `$$` is a dollar.
+/// The template expanded with the groups that the pattern matched in `value`; `None` without a
+/// match. As in Go, `$1x` is the group named `1x`, an unknown group is empty, `$$` is a dollar.
 fn expand(regex: &Regex, template: &str, value: &str) -> Result<Option<String>, TooLong> {
     let Some(found) = regex.captures(value) else { return Ok(None) };
     let group = |name: &str| match name.parse::<usize>() {
-        // Go takes `01` for a name.
+        // Go treats `01` as a name.
         Ok(number) if number.to_string() == name => found.get(number),
         _ => found.name(name),
     };
@@ -153,7 +153,7 @@ fn expand(regex: &Regex, template: &str, value: &str) -> Result<Option<String>, 
     if out.len() > MAX_QUERY_LABEL_VALUE_BYTES { Err(TooLong) } else { Ok(Some(out)) }
 }
 
-/// The name that a reference names, and what comes after.
+/// The name in a group reference, and the text after the reference.
 fn reference(text: &str) -> Option<(&str, &str)> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     if let Some(inner) = text.strip_prefix('{') {

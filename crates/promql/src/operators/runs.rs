@@ -1,12 +1,12 @@
 //! Work on the chunks of series, spread over the cores by runs of series.
 //!
-//! Runs are read and worked on ahead of the consumer, a few at a time, and given in order. So memory is bounded by
-//! the runs under way, and the result does not hang on the number of cores. Where the consumer folds, whole pieces of
-//! a run are folded with the work, and their points go no further. What a run has read has about
-//! [`READ_RUN_BYTES`], unless it is of one series, and counts for the budget of the query until it is worked on. A
-//! run costs the waking of threads, which is dear beside the work on a few points of each series: where there are
-//! few points a run has more series.
-//! The floats that come of a run count for the budget until the consumer has taken them.
+//! Runs are read and worked on ahead of the consumer, a few at a time, and given in order. So the
+//! runs under way bound the memory, and the result does not depend on the number of cores. If the
+//! consumer folds, whole pieces of a run are folded in the same task, and their points are not kept.
+//! A run reads about [`READ_RUN_BYTES`], unless it is a single series. The budget of the query counts
+//! these bytes until the run was worked on, and the resulting floats until the consumer took them.
+//! Starting a run wakes threads, which is expensive compared with the work on a few points of each
+//! series: where series have few points, a run has more series.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -29,26 +29,26 @@ use promkairos_model::TimeRange;
 use promkairos_model::limits::READ_RUN_BYTES;
 use promkairos_storage::{RunLength, StoreError, chunk_bytes};
 
-/// Steps of all series of a run, together.
+/// Maximum number of steps of all series of a run together.
 const RUN_STEPS: usize = 1 << 18;
-/// Series of a run, at most, however few points they have.
+/// Maximum number of series of a run, if they have few points.
 const RUN_SERIES: usize = 256;
-/// The same where they have many points.
+/// Maximum number of series of a run, if they have many points.
 const RUN_LONG_SERIES: usize = 64;
-/// Points of all series of a run, together, where it has more than [`RUN_LONG_SERIES`]; a guess.
+/// Estimated points of all series of a run together, if it has more than [`RUN_LONG_SERIES`].
 const RUN_POINTS: u64 = 1 << 16;
-/// Milliseconds between the points of a series that are guessed at.
+/// Milliseconds between two points of a series, for the estimate.
 const SPACING: u64 = 15_000;
-/// Series of a run, at least, where there are few for all cores.
+/// Minimum number of series of a run, if there are few series for all cores.
 const FEWEST_SERIES: usize = 16;
-/// Bytes of a sample that was taken out of its chunk.
+/// Bytes of a decoded sample.
 const SAMPLE_BYTES: usize = 16;
-/// With so few series nothing is spread.
+/// At most this many series are not spread over the cores.
 const FEW_SERIES: usize = 4;
 
-/// What is done with one series.
+/// The work on one series.
 pub(crate) trait SeriesWork: Send + Sync + 'static {
-    /// What is kept from one series of a run to the next.
+    /// Memory that is reused from one series of a run to the next.
     type Scratch: Default;
 
     /// Turns the chunks of the series at `position` into its points.
@@ -61,7 +61,7 @@ pub(crate) trait SeriesWork: Send + Sync + 'static {
     ) -> Result<(), QueryError>;
 }
 
-/// The results of some work on all series of a selection, in their order.
+/// The results of the work on all series of a selection, in their order.
 pub(crate) struct Runs<W> {
     selected: Arc<Selected>,
     work: Arc<W>,
@@ -69,32 +69,32 @@ pub(crate) struct Runs<W> {
     runtime: Handle,
     length: Arc<Mutex<RunLength>>,
     steps: usize,
-    /// Runs under way at a time.
+    /// Maximum number of runs under way.
     ahead: usize,
     next: usize,
     under_way: VecDeque<JoinHandle<Result<Worked, QueryError>>>,
     ready: std::vec::IntoIter<Done>,
-    /// What `ready` takes.
+    /// The memory of `ready`.
     ready_held: Option<Held>,
     folder: Option<Arc<dyn PieceFolder>>,
 }
 
-/// What comes of a run, counted.
+/// The results of a run, counted in the budget.
 struct Worked {
     done: Vec<Done>,
     held: Held,
 }
 
-/// What comes of some series of a run.
+/// A result of a run.
 enum Done {
     /// The points of a series.
     Series(Points),
-    /// A piece, which was folded.
+    /// A piece that was folded.
     Piece,
 }
 
 impl<W: SeriesWork> Runs<W> {
-    /// Work for so many steps; nothing is begun.
+    /// Work for `steps` steps. Nothing is started.
     pub(crate) fn new(
         selected: Arc<Selected>,
         work: W,
@@ -106,7 +106,7 @@ impl<W: SeriesWork> Runs<W> {
         let even = selected.series.len().div_ceil(ahead);
         let even = even.clamp(FEWEST_SERIES, most_series(selected.range));
         let run = (RUN_STEPS / steps.max(1)).clamp(1, even);
-        // All under way have no more than a quarter of what the query may hold.
+        // All runs under way take at most a quarter of the memory of the query.
         let bytes = READ_RUN_BYTES.min(context.budget.max_bytes() / (4 * ahead));
         let length = RunLength::new(run, bytes, FEWEST_SERIES);
         Self {
@@ -125,12 +125,12 @@ impl<W: SeriesWork> Runs<W> {
         }
     }
 
-    /// What is done with each series.
+    /// The work on each series.
     pub(crate) fn work(&self) -> &W {
         &self.work
     }
 
-    /// Has pieces folded from now on. None is of a few series, or of so many steps that no run has one.
+    /// Folds pieces from now on. Returns `false` for few series, or if no run can contain a piece.
     pub(crate) fn fold_pieces(&mut self, folder: Arc<dyn PieceFolder>) -> bool {
         let few = self.selected.series.len() <= FEW_SERIES;
         self.folder =
@@ -144,7 +144,7 @@ impl<W: SeriesWork> Runs<W> {
         match self.ready.next() {
             Some(Done::Series(done)) => {
                 if done.has_histograms() {
-                    // What is done with them takes long.
+                    // Work on histograms takes long.
                     self.context.check()?;
                 }
                 *points = done;
@@ -154,7 +154,7 @@ impl<W: SeriesWork> Runs<W> {
         }
     }
 
-    /// Whether the piece that begins here was folded; then it counts as given.
+    /// Whether the piece that begins here was folded; then its series count as given.
     pub(crate) fn next_folded(&mut self) -> Result<bool, QueryError> {
         self.make_ready()?;
         let folded = matches!(self.ready.as_slice(), [Done::Piece, ..]);
@@ -205,7 +205,7 @@ impl<W: SeriesWork> Runs<W> {
         let work_on = move |read: Result<Read, QueryError>| {
             work_on(&*work, &context, folder.as_deref(), first, read?)
         };
-        // What lies in memory is there at once, without a task that waits for it.
+        // Chunks in memory are ready at once, so no task has to wait for them.
         if let Some(read) = (&mut read).now_or_never() {
             return self.runtime.spawn_blocking(move || work_on(read));
         }
@@ -217,14 +217,14 @@ impl<W: SeriesWork> Runs<W> {
     }
 }
 
-/// The chunks of a run, which count for the budget of the query until this is dropped.
+/// The chunks of a run. The budget of the query counts them until they are dropped.
 struct Read {
     chunks: Vec<Vec<Chunk>>,
     held: Held,
 }
 
 impl Read {
-    /// What a reader gave for a run.
+    /// The chunks that a reader returned for a run.
     fn of(
         read: Result<Vec<Vec<Chunk>>, StoreError>,
         context: &Context,
@@ -233,7 +233,7 @@ impl Read {
         let chunks = read?;
         let bytes = chunk_bytes(&chunks);
         length.lock().note(chunks.len(), bytes);
-        // One series after the other is taken apart.
+        // Series are decoded one after another, so the largest one decides.
         let samples =
             |chunks: &Vec<Chunk>| chunks.iter().map(|chunk| usize::from(chunk.count)).sum();
         let largest: usize = chunks.iter().map(samples).max().unwrap_or(0);
@@ -243,7 +243,7 @@ impl Read {
     }
 }
 
-/// The run up to the last end of a piece in it, if it is as long as one.
+/// The run shortened to whole pieces, unless it is shorter than a piece or the last run.
 fn of_whole_pieces(run: Range<usize>, total: usize) -> Range<usize> {
     match run.len() < PIECE || run.end == total {
         true => run,
@@ -251,7 +251,7 @@ fn of_whole_pieces(run: Range<usize>, total: usize) -> Range<usize> {
     }
 }
 
-/// How many series a run has at most, of which points in this range are read.
+/// The maximum number of series of a run whose points are in this range.
 fn most_series(range: TimeRange) -> usize {
     let points = range.end.abs_diff(range.start) / SPACING;
     let series = usize::try_from(RUN_POINTS / points.max(1)).unwrap_or(usize::MAX);
@@ -275,7 +275,7 @@ fn work_on<W: SeriesWork>(
 ) -> Result<Worked, QueryError> {
     let mut scratch = W::Scratch::default();
     let mut done = Vec::with_capacity(read.chunks.len());
-    // Of series that may be folded.
+    // The points of a piece, or of a single series.
     let mut piece: Vec<Points> = Vec::new();
     let end = first + read.chunks.len();
     let mut position = first;
@@ -296,7 +296,7 @@ fn work_on<W: SeriesWork>(
         position += length;
     }
     let mut held = read.held;
-    // The chunks are gone.
+    // The chunks are no longer needed.
     drop(read.chunks);
     let floats = |done: &Done| match done {
         Done::Series(points) => points.steps() * size_of::<f64>() + size_of::<Done>(),
@@ -323,7 +323,7 @@ mod tests {
     use promkairos_storage::memory::MemoryStore;
     use promkairos_storage::{Flush, SeriesRun, Store};
 
-    /// Gives each series its position.
+    /// Returns the position of each series as its point.
     struct Positions(usize);
 
     impl SeriesWork for Positions {
@@ -374,7 +374,7 @@ mod tests {
         store
     }
 
-    /// How many pieces were folded by the work, of so many series and steps.
+    /// The number of folded pieces of `series` series at `steps` steps.
     async fn folded(series: usize, steps: usize) -> usize {
         let settings = Settings::default();
         let counts = SampleCounts::new(Counting::Total, Steps::instant(0));

@@ -1,4 +1,4 @@
-//! Instant selectors: at each step the newest point of a series, if it is not too old.
+//! Instant selectors: at each step the newest point of a series within the lookback.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::steps::Steps;
 use promkairos_chunk::Chunk;
 use promkairos_model::{Point, TimeRange, Value, is_stale};
 
-/// What of the newest point is wanted.
+/// What is returned of the newest point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// Its value.
@@ -30,20 +30,20 @@ pub(crate) enum Wanted {
     Timestamp,
     /// Its start timestamp in seconds.
     StartTimestamp,
-    /// Its time in milliseconds; histograms are refused.
+    /// Its time in milliseconds; a histogram is an error.
     InfoTimestamp,
 }
 
 /// The newest points of all series of a selection.
 pub(crate) struct Selector {
     selected: Arc<Selected>,
-    /// Those of the result; `None` = those that are selected.
+    /// The series of the result; `None` if they are the selected series.
     series: Option<SeriesList>,
     runs: Runs<Newest>,
 }
 
 impl Selector {
-    /// At the steps of `scope`.
+    /// Selects at the steps of `scope`.
     pub(crate) fn new(
         selected: &Arc<Selected>,
         lookup: Lookup,
@@ -139,7 +139,7 @@ impl SeriesWork for Newest {
 }
 
 impl Newest {
-    /// Counts points, which are so many samples.
+    /// Counts points, which count as `samples` samples.
     fn count(&self, samples: usize, points: &Points) {
         let mut tally = self.counted.tally();
         if tally.tells_steps() {
@@ -178,7 +178,7 @@ struct Filler<'a> {
     looks: Steps,
     lookback: i64,
     wanted: Wanted,
-    /// The first step that is not decided.
+    /// The first step whose point is not decided.
     step: usize,
     count: usize,
     newest: Option<Newer>,
@@ -187,12 +187,12 @@ struct Filler<'a> {
     points: &'a mut Points,
     budget: &'a Arc<Budget>,
     samples: usize,
-    /// Why nothing more is put into `points`.
+    /// The error after which no more histograms are added to `points`.
     refused: Option<QueryError>,
 }
 
 impl Filler<'_> {
-    /// Decides all steps that look before `time`: there the newest point so far is the newest.
+    /// Decides all steps before `time`: their newest point is `newest`.
     #[inline]
     fn fill_until(&mut self, time: i64) {
         if self.step >= self.count || self.looks.time(self.step) >= time {

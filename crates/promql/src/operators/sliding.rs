@@ -1,10 +1,10 @@
 //! A window that slides over the points of one series, step by step.
 //!
-//! Points come by rising time. A step is given out when a point after its window has shown that
-//! the window is complete; points before the windows still to come are forgotten. Floats are let
-//! come for a while before the next steps are given out: reading many and then computing many is
-//! quicker than one for the other in turn. Histograms are counted in the budget of the query as long as they are kept,
-//! and so are forgotten sooner.
+//! Points must be in order of time. A step is computed when a point after its window shows that the
+//! window is complete. Points before all remaining windows are dropped. Several floats are read
+//! before the next steps are computed, as reading many and then computing many is faster than
+//! alternating. The budget of the query counts histograms while they are kept, so they are dropped
+//! sooner.
 
 use std::sync::Arc;
 
@@ -25,41 +25,41 @@ use promkairos_model::{Point, TimeRange, Value as Stored, is_stale};
 pub(crate) struct Frame {
     /// Where the windows end.
     pub looks: Steps,
-    /// How long they are, in milliseconds.
+    /// The length of the windows, in milliseconds.
     pub range: i64,
-    /// What they hold at their edges.
+    /// How the values at the ends of a window are found.
     pub edges: Option<Edges>,
-    /// What histograms of the store say of resets.
+    /// Which reset hints stored histograms get.
     pub hints: ResetHints,
-    /// How far outside of a window points are looked at for its edges.
+    /// How far outside of a window points are used for its ends, in milliseconds.
     pub lookback: i64,
-    /// Whether start timestamps are wanted.
+    /// Whether start timestamps are needed.
     pub starts: bool,
 }
 
 impl Frame {
-    /// Milliseconds before the start of a window of which points are looked at.
+    /// Milliseconds before the start of a window from which points are needed.
     pub(crate) fn before(&self) -> i64 {
         if self.edges.is_some() { self.lookback } else { 0 }
     }
 
-    /// Milliseconds after the end of a window of which points are looked at.
+    /// Milliseconds after the end of a window up to which points are needed.
     pub(crate) fn after(&self) -> i64 {
         if self.edges == Some(Edges::Smoothed) { self.lookback } else { 0 }
     }
 
-    /// All points that are looked at, and the times between them.
+    /// The time range of all points that are needed.
     pub(crate) fn reach(&self) -> TimeRange {
         let start = self.looks.start.saturating_sub(self.range).saturating_sub(self.before());
         TimeRange::new(start, self.looks.last().saturating_add(self.after()))
     }
 
-    /// No point of this time or before is looked at for the window that ends at `end`.
+    /// Points at or before this time are not needed for the window that ends at `end`.
     fn lower(&self, end: i64) -> i64 {
         end.saturating_sub(self.range).saturating_sub(self.before())
     }
 
-    /// No point after this time is looked at for the window that ends at `end`.
+    /// Points after this time are not needed for the window that ends at `end`.
     fn upper(&self, end: i64) -> i64 {
         end.saturating_add(self.after())
     }
@@ -70,9 +70,9 @@ impl Frame {
 struct Track<P> {
     points: Vec<P>,
     starts: Vec<i64>,
-    /// The first in the present window, or what comes before it.
+    /// The first point of the current window, including earlier points that its edges need.
     first: usize,
-    /// The first after the present window.
+    /// The first point after the current window.
     end: usize,
 }
 
@@ -82,11 +82,11 @@ impl<P> Default for Track<P> {
     }
 }
 
-/// Floats that are forgotten at a time, at least.
+/// Minimum number of floats that are dropped at a time.
 const FORGET: usize = 512;
-/// Histograms that are forgotten at a time, at least.
+/// Minimum number of histograms that are dropped at a time.
 const FORGET_HISTOGRAMS: usize = 4;
-/// Floats that come before steps are given out, at most.
+/// Maximum number of floats that are read before steps are computed.
 const WAIT: usize = 256;
 
 impl<P> Track<P> {
@@ -109,7 +109,7 @@ impl<P> Track<P> {
         }
     }
 
-    /// Whether so many points, and half of what is kept, are in no window any more.
+    /// Whether more than `forget` points, and more than half of all, are before the window.
     #[inline]
     fn is_stale(&self, forget: usize) -> bool {
         self.first > forget && self.first > self.points.len() / 2
@@ -131,14 +131,14 @@ impl<P> Track<P> {
     }
 }
 
-/// Memory that is used for one series after the other.
+/// Memory that is reused from one series to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Tracks {
     floats: Track<FloatPoint>,
     histograms: Track<HistogramPoint>,
     /// Bytes of the histograms.
     bytes: usize,
-    /// What they take of a budget; `None` until there is one.
+    /// The memory of the histograms; `None` without any.
     held: Option<Held>,
 }
 
@@ -151,10 +151,10 @@ impl Tracks {
         self.held = None;
     }
 
-    /// Takes in a histogram.
+    /// Adds a histogram.
     fn push(&mut self, point: HistogramPoint, budget: &Arc<Budget>) -> Result<(), QueryError> {
         let held = self.held.get_or_insert_with(|| budget.nothing());
-        // One that a subquery has at several steps is one.
+        // A histogram that a subquery returns at several steps is counted once.
         let last = self.histograms.points.last();
         if !last.is_some_and(|last| Arc::ptr_eq(&last.value, &point.value)) {
             self.bytes += point.value.heap_bytes();
@@ -165,7 +165,7 @@ impl Tracks {
         Ok(())
     }
 
-    /// Forgets what is in no window any more.
+    /// Drops the histograms before the window.
     #[cold]
     fn forget_histograms(&mut self) {
         self.histograms.forget();
@@ -177,17 +177,17 @@ impl Tracks {
     }
 }
 
-/// Slides over one series and calls `each` with the number of every step and its window.
+/// Slides over one series and calls `each` with every step and its window.
 pub(crate) struct Sliding<'a, F> {
     frame: Frame,
     tracks: &'a mut Tracks,
     step: usize,
     count: usize,
-    /// Points of this time or before are in no window to come.
+    /// Points at or before this time are in none of the remaining windows.
     passed: i64,
     reader: HistogramReader,
     budget: &'a Arc<Budget>,
-    /// Why no more histograms are taken in.
+    /// The error after which no more histograms are added.
     failed: Option<QueryError>,
     each: F,
 }
@@ -218,7 +218,7 @@ impl<'a, F: FnMut(usize, &Window<'_>)> Sliding<'a, F> {
         };
     }
 
-    /// Gives out the steps whose windows are complete when no more point before `time` comes.
+    /// Computes the steps whose windows are complete if the next point is at `time`.
     #[inline]
     fn give_until(&mut self, time: i64) {
         while self.step < self.count {
@@ -257,7 +257,7 @@ impl<'a, F: FnMut(usize, &Window<'_>)> Sliding<'a, F> {
         self.go_to(self.step + 1);
     }
 
-    /// Gives out all that is left. Fails where there was no room for what a window has.
+    /// Computes all remaining steps. Fails if the budget refused a histogram.
     pub(crate) fn finish(mut self) -> Result<(), QueryError> {
         while self.step < self.count && self.failed.is_none() {
             self.give(self.frame.looks.time(self.step));
@@ -265,7 +265,7 @@ impl<'a, F: FnMut(usize, &Window<'_>)> Sliding<'a, F> {
         self.failed.map_or(Ok(()), Err)
     }
 
-    /// Takes a histogram.
+    /// Adds a histogram.
     pub(crate) fn histogram(&mut self, time: i64, start: i64, value: Arc<FloatHistogram>) {
         self.give_until(time);
         if time <= self.passed || self.failed.is_some() {
@@ -280,8 +280,8 @@ impl<'a, F: FnMut(usize, &Window<'_>)> Sliding<'a, F> {
         }
     }
 
-    /// Takes the result of a subquery at one of its steps. What its histograms say of resets is
-    /// forgotten: their neighbours are others now.
+    /// Adds the result of a subquery at one of its steps. Its hint on resets is dropped, as it is about
+    /// another neighbour.
     pub(crate) fn result(&mut self, time: i64, value: ValueRef<'_>) {
         match value {
             ValueRef::Float(value) => self.float(time, 0, value),

@@ -1,4 +1,4 @@
-//! Smoothed instant selectors: at each step the value between the points around it.
+//! Smoothed instant selectors: at each step the value interpolated from the points around it.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::steps::Steps;
 use promkairos_chunk::Chunk;
 use promkairos_model::ResetHint;
 
-/// The values of all series of a selection between their points.
+/// The interpolated values of all series of a selection.
 pub(crate) fn smoothed(
     selected: &Arc<Selected>,
     selector: &plan::Selector,
@@ -112,7 +112,7 @@ impl SeriesWork for Smooth {
     }
 }
 
-/// The value at the end of a window that reaches beyond it.
+/// The value at the end of a window that reaches beyond its end.
 fn between(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {
     if window.is_mixed() {
         notes.add_named(|metric| Note::MixedFloatsHistograms { metric });
@@ -151,7 +151,7 @@ fn between(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {
                 Some(Value::Histogram(Arc::new(value)))
             }
             None => {
-                // A hint is about the point before, not about the value.
+                // The hint is about the previous point, not about this value.
                 let mut value = (*before.value).clone();
                 value.reset_hint = ResetHint::Unknown;
                 Some(Value::Histogram(Arc::new(value)))

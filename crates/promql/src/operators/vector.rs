@@ -1,4 +1,4 @@
-//! Functions over all series of a vector: `absent`, `scalar`, `sort` and its kin.
+//! Functions over all series of a vector: `absent`, `scalar`, `sort` and similar functions.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -21,14 +21,14 @@ pub(crate) struct Absent {
 }
 
 impl Absent {
-    /// With the labels that `matchers` ask for, if the argument is a selector.
+    /// `absent` with the labels of `matchers`, which are the matchers of a selector.
     pub(crate) fn new(input: BoxOperator, matchers: &[Matcher], steps: usize) -> Self {
         Self { input, series: [Series::new(wanted_labels(matchers))], steps }
     }
 }
 
-/// The labels that equality matchers fix. The last matcher of a label decides: the label stays only where that is the
-/// first equality of the label.
+/// The labels that equality matchers set. A label is set only if the last matcher on it is the
+/// first equality matcher on it.
 fn wanted_labels(matchers: &[Matcher]) -> Labels {
     let (mut fixed, mut seen) = (BTreeMap::new(), HashSet::new());
     for matcher in matchers.iter().filter(|matcher| !is_metadata(matcher.name().as_bytes())) {
@@ -61,7 +61,7 @@ impl Operator for Absent {
     }
 }
 
-/// The one float of a vector as a scalar; NaN where there is none, or several.
+/// The single float of a vector as a scalar; NaN if there is none or more than one.
 pub(crate) struct Scalar {
     input: BoxOperator,
     series: [Series; 1],
@@ -69,7 +69,7 @@ pub(crate) struct Scalar {
 }
 
 impl Scalar {
-    /// At so many steps.
+    /// The scalar of `input` at `steps` steps.
     pub(crate) fn new(input: BoxOperator, steps: usize) -> Self {
         Self { input, series: [Series::new(Labels::default())], steps }
     }
@@ -97,15 +97,15 @@ impl Operator for Scalar {
     }
 }
 
-/// How `sort` and its kin order an instant query.
+/// How `sort` and similar functions order the result of an instant query.
 pub(crate) enum SortBy {
     /// By value.
     Value(Direction),
-    /// By these labels, then by all.
+    /// By these labels, then by all labels.
     Labels(Vec<String>, Direction),
 }
 
-/// Rising or falling.
+/// The direction of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// The least first.
@@ -114,17 +114,16 @@ pub(crate) enum Direction {
     Falling,
 }
 
-/// Orders the series of an instant query. The points stay, but histograms have no order by value
-/// and go.
+/// Orders the series of an instant query. The points stay; an order by value drops histograms.
 pub(crate) struct Sort {
     input: BoxOperator,
     by: SortBy,
     values: Vec<f64>,
-    /// What the values and the order take.
+    /// The memory of the values and the order.
     _held: Held,
 }
 
-/// Bytes of a value and of its place in the order, while it is sorted.
+/// Bytes of a value and of its position while values are sorted.
 const SORT_BYTES: usize = 4 * size_of::<usize>();
 
 impl Sort {
@@ -171,7 +170,7 @@ impl Operator for Sort {
     }
 }
 
-/// NaN comes last either way.
+/// Orders by value; NaN is last in both directions.
 fn by_value(a: f64, b: f64, direction: Direction) -> Ordering {
     match (a.is_nan(), b.is_nan()) {
         (true, true) => Ordering::Equal,
@@ -217,7 +216,7 @@ fn compare_parts(a: &str, b: &str) -> Ordering {
     a.cmp(b)
 }
 
-/// A text as runs of digits and of others.
+/// Splits a text into runs of digits and runs of other characters.
 struct Parts<'a>(&'a str);
 
 impl<'a> Iterator for Parts<'a> {

@@ -1,5 +1,5 @@
-//! Functions of windows: `rate`, `sum_over_time` and their kin, over what a selector or a subquery
-//! gives.
+//! Functions of windows: `rate`, `sum_over_time` and similar functions, over a selector or a
+//! subquery.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -28,10 +28,10 @@ use crate::steps::Steps;
 use promkairos_chunk::Chunk;
 use promkairos_model::{Labels, METRIC_TYPE, TimeRange};
 
-/// After so many steps of one series it is asked whether the query goes on.
+/// Number of steps of a series after which the query is checked for cancellation and limits.
 const STEPS_PER_CHECK: usize = 256;
 
-/// After so many chunks as well.
+/// Number of chunks of a series after which the query is checked too.
 const CHUNKS_PER_CHECK: usize = 16;
 
 /// A function of windows at all steps.
@@ -40,15 +40,15 @@ pub(crate) struct WindowFunction {
     pub kernel: Kernel,
     /// Where the windows lie.
     pub frame: Frame,
-    /// The steps, of which there may be more than windows when those are at a fixed time.
+    /// The steps; more than windows if the windows are at a fixed time.
     pub steps: Steps,
     /// The place of the first argument.
     pub span: Span,
-    /// The place of the last one.
+    /// The place of the last argument.
     pub last_argument: Span,
-    /// Where the points that it looks at are counted.
+    /// Where the points of the windows are counted.
     pub counted: Destination,
-    /// What the query shares.
+    /// The shared state of the query.
     pub context: Arc<Context>,
 }
 
@@ -66,7 +66,7 @@ impl WindowFunction {
         })
     }
 
-    /// Computes one series; `feed` gives its points.
+    /// Computes one series; `feed` adds its points.
     fn compute(
         &self,
         series: &Series,
@@ -119,8 +119,8 @@ impl WindowFunction {
         Ok(())
     }
 
-    /// Computes one series of these chunks, if it is a growth of floats alone. Otherwise does nothing and
-    /// gives `false`.
+    /// Computes the growth of one series of floats on the fast path. Returns `false` and does nothing
+    /// if the function or the points need the slow path.
     fn grow(
         &self,
         series: &Series,
@@ -152,7 +152,7 @@ impl WindowFunction {
         Ok(true)
     }
 
-    /// Tells if what counters are made for was asked of floats that seem to be none.
+    /// Adds a note if a function of counters was called on floats that seem to be no counter.
     fn tell_non_counter(&self, series: &Series, points: &Points) {
         if !matches!(self.kernel.function, Function::Rate | Function::Increase) {
             return;
@@ -164,7 +164,7 @@ impl WindowFunction {
     }
 }
 
-/// What is told of a metric that seems to be no counter. Of a series without a name nothing is.
+/// The note on a metric that seems to be no counter; `None` for a series without a name.
 fn non_counter(labels: &Labels, sign: CounterSign) -> Option<Note> {
     const ENDINGS: [&str; 4] = ["_total", "_sum", "_count", "_bucket"];
     const TYPES: [&str; 2] = ["counter", "histogram"];
@@ -188,16 +188,16 @@ fn non_counter(labels: &Labels, sign: CounterSign) -> Option<Note> {
     }
 }
 
-/// Whether points are counted.
+/// Where points come from; only points from the store are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Read {
-    /// They come from the store.
+    /// The points come from the store.
     FromStore,
-    /// They come from a subquery, whose inside was counted.
+    /// The points come from a subquery, whose inside was counted.
     FromSubquery,
 }
 
-/// Counts the points of windows that follow each other.
+/// Counts the points of consecutive windows.
 pub(super) struct Counter {
     read: Read,
     hints: ResetHints,
@@ -205,12 +205,12 @@ pub(super) struct Counter {
 }
 
 impl Counter {
-    /// Has seen no window yet.
+    /// A counter before the first window.
     pub(super) fn new(read: Read, hints: ResetHints) -> Self {
         Self { read, hints, last_end: i64::MIN }
     }
 
-    /// The samples of a window, and those of them that were in none before.
+    /// The number of samples of a window, and how many of them are in no earlier window.
     #[inline]
     pub(super) fn count(&mut self, window: &Window<'_>) -> (u64, u64) {
         if self.read == Read::FromSubquery {
@@ -230,7 +230,7 @@ impl Counter {
     }
 }
 
-/// What takes points, whatever is done with their windows.
+/// Accepts points, whatever is done with their windows.
 trait Feed {
     fn chunks(&mut self, chunks: &[Chunk], range: TimeRange) -> Result<(), QueryError>;
     fn results(&mut self, steps: Steps, points: &Points);
@@ -250,9 +250,9 @@ impl<F: FnMut(usize, &Window<'_>)> Feed for Sliding<'_, F> {
 
 /// A function over the windows of a selection; the work is spread over the cores.
 pub(crate) struct OverSelection {
-    /// Made when it is asked for; `None` where there was no room for it, and the query fails.
+    /// Made at the first call; `None` if the budget refused it, and the query fails.
     series: OnceCell<Option<SeriesList>>,
-    /// Whether the selected series are what [`Operator::named`] answers.
+    /// Whether [`Operator::named`] returns the selected series.
     named: bool,
     runs: Runs<SelectionWork>,
 }
@@ -336,12 +336,12 @@ pub(crate) struct OverSubquery {
     position: usize,
     tracks: Tracks,
     scratch: Points,
-    /// What the floats of a window take.
+    /// The memory of the floats of a window.
     _held: Held,
 }
 
 impl OverSubquery {
-    /// Applies `function` to what `input` gives at its own steps.
+    /// Applies `function` to the results of `input` at its own steps.
     pub(crate) fn boxed(
         function: WindowFunction,
         input: BoxOperator,

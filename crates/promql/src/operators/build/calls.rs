@@ -25,7 +25,7 @@ use crate::source::select;
 use crate::steps::Steps;
 use promkairos_model::{Matcher, TimeRange};
 
-/// How `integral` computes where it is not said.
+/// The default strategy of `integral`.
 const DEFAULT_STRATEGY: f64 = 2.0;
 
 impl Builder {
@@ -121,7 +121,7 @@ impl Builder {
             (function, rest) => {
                 if let Some(f) = elementwise::float_function(function) {
                     if rest.is_empty() {
-                        // Functions of dates take the time of the step.
+                        // Without an argument, functions of dates use the time of the step.
                         let time = Box::new(Time::new(scope.steps));
                         let map: Map = Box::new(move |points| {
                             elementwise::map_floats(points, f);
@@ -271,7 +271,7 @@ impl Builder {
         kernel.check_edges(range.edges)?;
         let used = self.context.start_timestamps == StartTimestamps::Used;
         let frame = self.frame(range, scope.steps, used && kernel.uses_starts());
-        // A subquery that is the first argument has no place in Prometheus' notes.
+        // In the notes of Prometheus, a subquery that is the first argument has no place.
         let placeless = at == 0 && matches!(range.source, Source::Subquery { .. });
         let function = WindowFunction {
             kernel,
@@ -292,7 +292,7 @@ impl Builder {
                 OverSelection::boxed(function, selected, &self.runtime)?
             }
             Source::Subquery { node, steps } => {
-                // What is counted by their steps.
+                // The counts of each step of the subquery.
                 self.hold_steps(*steps, 2 * size_of::<u64>())?;
                 let windows = Windows {
                     outer: scope.steps,
@@ -305,7 +305,7 @@ impl Builder {
                 let input = self.build(node, &Scope { steps: *steps, counted })?;
                 if !input.series().is_empty() {
                     function.kernel.check_arguments()?;
-                    // At least one series at all of its steps comes together, whoever takes it.
+                    // Every consumer needs at least one series at all steps of the subquery.
                     self.context.budget.nothing().take(steps.count(), 0)?;
                 }
                 OverSubquery::boxed(function, input, *steps)?
@@ -318,7 +318,7 @@ impl Builder {
         Ok(operator)
     }
 
-    /// Where the windows of a range lie.
+    /// The frame of the windows of a range.
     pub(crate) fn frame(&self, range: &Range, steps: Steps, starts: bool) -> Frame {
         Frame {
             looks: range.lookup.steps(steps),
@@ -364,7 +364,7 @@ fn string(argument: &Argument) -> Option<&StringLiteral> {
     if let Node::String(text) = &argument.node { Some(text) } else { None }
 }
 
-/// The conditions of a selector.
+/// The matchers of a selector.
 fn matchers(node: &Node) -> &[Matcher] {
     match node {
         Node::Matchers(matchers) => matchers,
@@ -374,7 +374,7 @@ fn matchers(node: &Node) -> &[Matcher] {
     }
 }
 
-/// The parser lets no such call through.
+/// The parser does not accept a call that causes this error.
 fn wrong_arguments(call: &Call) -> QueryError {
     QueryError::Execution(format!("wrong arguments for function {}", call.function))
 }

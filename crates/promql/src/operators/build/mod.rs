@@ -1,4 +1,4 @@
-//! From a plan and its opened selections to operators.
+//! Builds operators from a plan and its opened selections.
 
 mod calls;
 
@@ -31,27 +31,25 @@ use promkairos_storage::{Expected, Store};
 pub(crate) struct Builder {
     /// The opened selections of the plan.
     pub selections: Vec<Arc<Selected>>,
-    /// For selections that hang on what other operators say.
+    /// For selections that depend on the results of other operators.
     pub store: Arc<dyn Store>,
-    /// What the query shares.
+    /// The shared state of the query.
     pub context: Arc<Context>,
-    /// Where reads are awaited.
+    /// Runs the reads.
     pub runtime: Handle,
-    /// What the operators hold while they work: one series each, at all steps.
+    /// The working memory of the operators: one series each, at all steps.
     working: Mutex<Held>,
 }
 
-/// At which steps something is evaluated, and where the points that it looks at are counted.
+/// The steps of an evaluation, and where its points are counted.
 #[derive(Debug, Clone)]
 pub(crate) struct Scope {
-    /// The steps.
     pub steps: Steps,
-    /// Where.
     pub counted: Destination,
 }
 
 impl Builder {
-    /// Builds for a plan with these selections.
+    /// A builder for a plan with these selections.
     pub(crate) fn new(
         selections: Vec<Arc<Selected>>,
         store: Arc<dyn Store>,
@@ -62,7 +60,7 @@ impl Builder {
         Self { selections, store, context, runtime, working }
     }
 
-    /// The operator of a node that gives a scalar or an instant vector.
+    /// The operator of a node that is a scalar or an instant vector.
     pub(crate) fn build(&self, node: &Node, scope: &Scope) -> Result<BoxOperator, QueryError> {
         let steps = scope.steps;
         self.touch(node)?;
@@ -104,7 +102,7 @@ impl Builder {
         })
     }
 
-    /// Counts the series of a selector, which is about to be read.
+    /// Counts the series of a selector that is about to be read.
     pub(crate) fn touch(&self, node: &Node) -> Result<(), QueryError> {
         let (selection, reach) = match node {
             Node::Selector(plan::Selector { selection, reach, .. }) => (*selection, *reach),
@@ -117,7 +115,7 @@ impl Builder {
         if selected.range == reach || selected.series.is_empty() {
             return self.context.add_series(selected.series.len());
         }
-        // Others read more of the same selection, and of other series.
+        // The selection is shared and covers a longer range, so it may have series without points here.
         let mut held = self.context.budget.nothing();
         held.take(0, selected.series.len() * size_of::<Expected>())?;
         let forecast = self.runtime.block_on(selected.reader.forecast(reach))?;
@@ -125,7 +123,7 @@ impl Builder {
         self.context.add_series(touched.count())
     }
 
-    /// Takes memory for each of these steps, of which a subquery may have any number.
+    /// Reserves memory for each of these steps; a subquery may have any number of steps.
     fn hold_steps(&self, steps: Steps, bytes: usize) -> Result<(), QueryError> {
         self.working.lock().take(0, steps.count().saturating_mul(bytes))
     }
@@ -201,7 +199,7 @@ fn negate(points: &mut Points, budget: &Arc<Budget>) -> Result<(), QueryError> {
     Ok(())
 }
 
-/// Series of one label set become one.
+/// Merges series with the same label set.
 fn merged(input: BoxOperator, budget: &Arc<Budget>) -> Result<BoxOperator, QueryError> {
     merged::Merged::of(input, budget)
 }
