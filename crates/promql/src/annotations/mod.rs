@@ -14,7 +14,7 @@ use super::format::{general, general_rounded, rfc3339};
 use super::histogram::Monotonicity;
 use super::position::Span;
 
-/// The default maximum number of warnings, and of infos, that are returned.
+/// The maximum number of warnings, and of infos, in a response.
 pub const SHOWN: usize = 10;
 
 /// A note about a place in the query.
