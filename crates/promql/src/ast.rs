@@ -1,9 +1,9 @@
-//! The tree of an expression.
+//! The syntax tree of an expression.
 //!
-//! Every node knows its place in the text. A tree that the parser gives is checked: arguments have
-//! the types that their functions want, selectors have a matcher that does not match everything,
-//! and [`Binary::matching`] is there exactly between two instant vectors.
-//! Not here: what a tree means, which is the engine's, and how it is printed.
+//! Every node has its span in the text. The parser returns only checked trees: arguments have the
+//! types of the signature, a selector has a matcher that does not match the empty string (except
+//! the labels of `info`), and [`Binary::matching`] is `Some` exactly between two instant vectors.
+//! The engine evaluates trees and the printer writes them as text; neither is here.
 
 use super::names::Names;
 use super::operator::{Aggregator, BinaryOp, Sign};
@@ -39,26 +39,26 @@ pub enum Expr {
     Paren(Paren),
 }
 
-/// A number; a duration is a number of seconds.
+/// A number. A duration is a number of seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Number {
-    /// Its value.
+    /// The value.
     pub value: f64,
     /// How it was written.
     pub notation: Notation,
-    /// Its place.
+    /// The span in the text.
     pub span: Span,
 }
 
 impl Number {
-    /// The number with a sign before it; `span` is the place of both.
+    /// The number with a sign before it; `span` covers both.
     pub(crate) fn signed(self, sign: Sign, span: Span) -> Self {
         let value = if sign == Sign::Minus { -self.value } else { self.value };
         Self { value, span, ..self }
     }
 }
 
-/// How a number was written, and is printed.
+/// How a number was written. It is printed in the same notation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notation {
     /// `300`
@@ -70,11 +70,11 @@ pub enum Notation {
 /// A string, without quotes and escapes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StringLiteral {
-    /// The text; what is not UTF-8 stands as U+FFFD.
+    /// The text; bytes that are not UTF-8 are replaced by U+FFFD.
     pub value: String,
-    /// All bytes, if they are not UTF-8: then it is no label's name.
+    /// All bytes, if they are not UTF-8. Such a string cannot name a label.
     pub not_utf8: Option<Vec<u8>>,
-    /// Its place.
+    /// The span in the text.
     pub span: Span,
 }
 
@@ -83,28 +83,28 @@ pub struct StringLiteral {
 pub struct VectorSelector {
     /// The name before the braces, if any.
     pub name: Option<String>,
-    /// All conditions in the order of the text; that of [`Self::name`] comes last.
+    /// All matchers in the order of the text; the matcher of [`Self::name`] is the last.
     pub matchers: Vec<Matcher>,
-    /// When it looks. Of the selector inside a [`MatrixSelector`], the window's.
+    /// `@` and `offset`. Inside a [`MatrixSelector`] they belong to the window.
     pub when: When,
-    /// `anchored` or `smoothed`. Of the selector inside a [`MatrixSelector`], the window's.
+    /// `anchored` or `smoothed`. Inside a [`MatrixSelector`] it belongs to the window.
     pub edges: Option<Edges>,
     /// Which names are printed without quotes.
     pub names: Names,
-    /// Its place.
+    /// The span in the text.
     pub span: Span,
 }
 
-/// How a selector moves the time that it looks at: `@` first, then the offset back.
+/// How a selector moves its evaluation time: `@` sets it, then the offset is subtracted.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct When {
     /// `@ 1700000000`, `@ start()`, `@ end()`
     pub at: Option<At>,
-    /// `offset 5m`; none when it is a literal 0.
+    /// `offset 5m`; `None` for a literal 0.
     pub offset: Option<Duration>,
 }
 
-/// The time that `@` fixes.
+/// The time that `@` sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At {
     /// Milliseconds since 1970.
@@ -115,7 +115,7 @@ pub enum At {
     End,
 }
 
-/// What a window holds at its edges, in place of only the points inside it.
+/// The values at the edges of a window, which otherwise holds only the points inside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Edges {
     /// `anchored`: values at both edges, taken from the points before them.
@@ -127,113 +127,113 @@ pub enum Edges {
 /// Selects the points of each series in a window.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MatrixSelector {
-    /// Which series, when, and what is done at the edges of the window.
+    /// The series, the time, and the values at the edges of the window.
     pub selector: VectorSelector,
     /// Length of the window.
     pub range: Duration,
-    /// Its place.
+    /// The span in the text.
     pub span: Span,
 }
 
 /// Evaluates an expression at many times.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Subquery {
-    /// What is evaluated: an instant vector.
+    /// The expression, which gives an instant vector.
     pub expr: Box<Expr>,
     /// Length of the window.
     pub range: Duration,
-    /// Distance of the times; none for the server's default.
+    /// Distance between two times; `None` for the default of the server.
     pub step: Option<Duration>,
     /// When the window ends.
     pub when: When,
-    /// Its place.
+    /// The span in the text.
     pub span: Span,
 }
 
 /// Calls a function.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
-    /// Which.
+    /// The function.
     pub function: Function,
-    /// As many as the function takes; the types fit.
+    /// The arguments; their number and types fit the function.
     pub args: Vec<Expr>,
-    /// Its place.
+    /// The span in the text.
     pub span: Span,
 }
 
-/// Folds the series of a vector into groups.
+/// Aggregates the series of a vector by group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Aggregate {
-    /// How.
+    /// The aggregator.
     pub op: Aggregator,
-    /// `k`, the quantile or the label; there for the aggregators that want one.
+    /// `k`, the quantile or the label; `Some` for the aggregators that take a parameter.
     pub param: Option<Box<Expr>>,
-    /// What is folded.
+    /// The vector.
     pub expr: Box<Expr>,
     /// Which series are in one group.
     pub grouping: Grouping,
     /// Which names are printed without quotes.
     pub names: Names,
-    /// Its place.
+    /// The span in the text.
     pub span: Span,
 }
 
 /// Which series of a vector are in one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Grouping {
-    /// Those that agree in these labels; without any label, all.
+    /// Series with equal values of these labels; all series if the list is empty.
     By(Vec<String>),
-    /// Those that agree in all other labels but the metric's name.
+    /// Series with equal values of all labels except these and the metric name.
     Without(Vec<String>),
 }
 
 /// An operator between two expressions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Binary {
-    /// Which.
+    /// The operator.
     pub op: BinaryOp,
-    /// Left of it.
+    /// The left side.
     pub lhs: Box<Expr>,
-    /// Right of it.
+    /// The right side.
     pub rhs: Box<Expr>,
-    /// Which series meet; there exactly when both sides are instant vectors.
+    /// Which series are paired; `Some` exactly if both sides are instant vectors.
     pub matching: Option<Matching>,
-    /// What a comparison gives.
+    /// What a comparison returns.
     pub comparison: Comparison,
-    /// Its place.
+    /// The span in the text.
     pub span: Span,
 }
 
-/// What a comparison gives; other operators have `Filter`.
+/// What a comparison returns. All other operators have `Filter`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
-    /// The left side where it is true.
+    /// The left side where the comparison is true.
     Filter,
-    /// `bool`: 1 where it is true and 0 elsewhere.
+    /// `bool`: 1 where the comparison is true, 0 elsewhere.
     Bool,
 }
 
-/// Which series of two vectors meet.
+/// How the series of two vectors are paired.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Matching {
-    /// How many of one side may meet one of the other.
+    /// How many series of one side may be paired with one series of the other.
     pub cardinality: Cardinality,
-    /// The labels in which they must agree.
+    /// The labels whose values must be equal.
     pub labels: MatchLabels,
-    /// Labels that the result takes from the side of which there is one.
+    /// Labels that the result takes from the "one" side.
     pub include: Vec<String>,
-    /// What stands for a series that is not there on the left side.
+    /// The value of a series that is missing on the left side.
     pub fill_left: Option<f64>,
-    /// What stands for a series that is not there on the right side.
+    /// The value of a series that is missing on the right side.
     pub fill_right: Option<f64>,
     /// Which names are printed without quotes.
     pub names: Names,
 }
 
-/// How many series of one side may meet one of the other.
+/// How many series of one side may be paired with one series of the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cardinality {
-    /// One and one.
+    /// One to one.
     OneToOne,
     /// `group_left`: many on the left.
     ManyToOne,
@@ -243,23 +243,23 @@ pub enum Cardinality {
     ManyToMany,
 }
 
-/// The labels in which two series must agree to meet.
+/// The labels whose values must be equal in two paired series.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MatchLabels {
     /// These.
     On(Vec<String>),
-    /// All but these and the metric's name.
+    /// All except these and the metric name.
     Ignoring(Vec<String>),
 }
 
 /// A sign before an expression. A sign before a number belongs to the number.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Unary {
-    /// Which.
+    /// The sign.
     pub sign: Sign,
     /// A scalar or an instant vector.
     pub expr: Box<Expr>,
-    /// Its place.
+    /// The span in the text.
     pub span: Span,
 }
 
@@ -268,12 +268,12 @@ pub struct Unary {
 pub struct Paren {
     /// What is inside.
     pub expr: Box<Expr>,
-    /// Its place, with the parentheses.
+    /// The span in the text, with the parentheses.
     pub span: Span,
 }
 
 impl Edges {
-    /// Its name.
+    /// The keyword.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Anchored => "anchored",
@@ -283,7 +283,7 @@ impl Edges {
 }
 
 impl Expr {
-    /// Its place in the text.
+    /// The span in the text.
     pub fn span(&self) -> Span {
         match self {
             Self::Number(node) => node.span,
@@ -299,7 +299,7 @@ impl Expr {
         }
     }
 
-    /// What it gives.
+    /// The type of its value.
     pub fn value_type(&self) -> ValueType {
         match self {
             Self::Number(_) => ValueType::Scalar,
@@ -317,7 +317,7 @@ impl Expr {
         }
     }
 
-    /// The expressions directly inside, the parameter of an aggregation before what it folds.
+    /// The child expressions; the parameter of an aggregation comes before its vector.
     pub fn children(&self) -> Vec<&Self> {
         match self {
             Self::Number(_) | Self::String(_) | Self::Selector(_) | Self::Matrix(_) => Vec::new(),

@@ -1,10 +1,10 @@
-//! How many samples and bytes a query holds in memory, and how many it may.
+//! The budget of one query: how many samples and bytes it holds in memory, and its limits.
 //!
-//! An operator takes what it keeps from the budget before it makes it, and gives it back by dropping what it got:
-//! a [`Held`], alone or inside of what is kept, as [`Points`](super::points::Points) count their histograms,
-//! [`KeptPoints`](super::points::KeptPoints) also their floats and [`SeriesList`](super::series_list::SeriesList) its
-//! label sets. Floats on their way through an operator are not counted but for one series at all steps, which each
-//! operator has room for. What one value takes while it is computed is not counted.
+//! An operator takes memory from the budget before it allocates. A [`Held`] gives its share back when it is dropped.
+//! It is kept alone or inside the data: [`Points`](super::points::Points) count their histograms,
+//! [`KeptPoints`](super::points::KeptPoints) also their floats, and [`SeriesList`](super::series_list::SeriesList)
+//! its label sets. For the floats that pass through an operator, one series at all steps is counted. Temporary memory
+//! for computing one value is not counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -14,9 +14,9 @@ use super::query_memory::{Opening, QueryMemory};
 use super::settings::{MAX_BYTES, MAX_SAMPLES, Settings};
 use promkairos_model::ShownSize;
 
-/// More than a query can hold at all.
+/// Above every limit; sums of it do not overflow.
 const BEYOND: usize = 1 << 52;
-/// Bytes that are taken before they are needed, at most.
+/// Most bytes that `Held::cover` takes before they are needed.
 const MOST_AHEAD: usize = 256 << 10;
 
 /// The budget of one query.
@@ -27,7 +27,7 @@ pub(crate) struct Budget {
     bytes: AtomicUsize,
     max_samples: usize,
     max_bytes: usize,
-    /// Of all queries.
+    /// The memory of all queries.
     all: Arc<QueryMemory>,
 }
 
@@ -40,7 +40,7 @@ pub struct Held {
 }
 
 impl Budget {
-    /// An untouched budget.
+    /// A budget of which nothing is taken.
     pub(crate) fn new(settings: &Settings) -> Arc<Self> {
         Arc::new(Self {
             samples: AtomicUsize::new(0),
@@ -52,12 +52,12 @@ impl Budget {
         })
     }
 
-    /// Holds nothing yet.
+    /// A `Held` that holds nothing yet.
     pub(crate) fn nothing(self: &Arc<Self>) -> Held {
         Held { budget: Arc::clone(self), samples: 0, bytes: 0 }
     }
 
-    /// Holds these bytes if all that is held has a quarter of what may be then: for what can be done
+    /// Takes these bytes if the query then holds at most a quarter of its limit. For memory that the query can do
     /// without.
     pub(crate) fn hold_if_quarter(self: &Arc<Self>, bytes: usize) -> Option<Held> {
         let most = self.max_bytes / 4;
@@ -68,7 +68,7 @@ impl Budget {
         Some(held)
     }
 
-    /// Bytes that may be held.
+    /// Most bytes that may be held.
     pub(crate) fn max_bytes(&self) -> usize {
         self.max_bytes
     }
@@ -79,27 +79,27 @@ impl Budget {
         self.bytes.load(Relaxed)
     }
 
-    /// The most samples held at a time.
+    /// The most samples that were held at the same time.
     pub(crate) fn peak_samples(&self) -> usize {
         self.peak_samples.load(Relaxed)
     }
 
-    /// Leave to open a selection of some size, in turn with those of all queries.
+    /// Waits for the permit to open a selection with a share of the limit of the query.
     pub(crate) async fn opening(&self) -> Result<Opening<'_>, QueryError> {
         self.all.opening(self.max_bytes).await
     }
 
-    /// The same for a selection to which that was too little.
+    /// Waits for the permit to open a selection with the whole limit of the query.
     pub(crate) async fn large_opening(&self) -> Result<Opening<'_>, QueryError> {
         self.all.large_opening(self.max_bytes).await
     }
 }
 
 impl Held {
-    /// Takes more.
+    /// Takes more samples and bytes. They are held even if this fails.
     pub fn take(&mut self, samples: usize, bytes: usize) -> Result<(), QueryError> {
         let budget = &self.budget;
-        // What is beyond any limit must not wrap around.
+        // Sums of numbers above every limit must not overflow.
         let (samples, bytes) = (samples.min(BEYOND), bytes.min(BEYOND));
         self.samples += samples;
         self.bytes += bytes;
@@ -121,13 +121,13 @@ impl Held {
         of_all.map_err(|why| budget.all.refuse(why))
     }
 
-    /// Of the same budget, and holds nothing yet.
+    /// A `Held` of the same budget that holds nothing yet.
     pub fn another(&self) -> Self {
         self.budget.nothing()
     }
 
-    /// Takes no samples, and bytes until these are held at least. What grows bit by bit takes some more at a time
-    /// than it needs: whether there is room is asked of all queries.
+    /// Takes bytes until at least `bytes` are held. Each call updates the counter of all queries, so a small increase
+    /// takes up to an eighth of the held bytes in advance.
     pub fn cover(&mut self, bytes: usize) -> Result<(), QueryError> {
         let Some(missing) = bytes.checked_sub(self.bytes).filter(|missing| *missing > 0) else {
             return Ok(());
@@ -137,7 +137,7 @@ impl Held {
         self.take(0, if now <= self.budget.max_bytes { ahead } else { missing })
     }
 
-    /// Gives some bytes back, or all where it holds less.
+    /// Gives back these bytes, or all bytes if fewer are held.
     pub fn give(&mut self, bytes: usize) {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
@@ -223,7 +223,7 @@ mod tests {
         let want = "the process has 15000 bytes in memory, and the setting memory-limit is 25KiB, and queries took \
                     3400 bytes more since it was looked at: no query may hold more than 100 bytes now";
         assert_eq!(error, want);
-        // They hold it, and the process does not have it: it was there before.
+        // The queries hold the bytes, but the process does not grow: it had them before.
         pressure.note(15_000);
         memory.looked_at();
         held.take(0, 3_300).expect("less than 85 % again");
@@ -244,7 +244,7 @@ mod tests {
                     query may hold more than 100 bytes now";
         assert_eq!(error, want);
         assert_eq!(pressure.take_refused(Refused::Query), 1);
-        // Its own limit is another one.
+        // The limit of the query itself is checked too.
         let budget = Budget::new(&Settings { max_bytes: 50, ..settings });
         let error = budget.nothing().take(0, 20_000).expect_err("more than that").to_string();
         assert!(error.ends_with("the setting query-max-memory"), "{error}");

@@ -1,8 +1,9 @@
-//! Types: whether each part of a tree is given what it wants.
+//! Checks the types of a tree.
 //!
-//! Parts are checked before what they are part of; the first error ends it. Here sets get their
-//! cardinality, and operators that are not between two vectors lose their matching.
-//! The order of the checks is upstream's, as only the first error is shown.
+//! Children are checked before their parent; the first error ends the check. The check also sets
+//! the cardinality of set operators, and removes the matching of operators that are not between
+//! two vectors. The order of the checks is that of Prometheus, because only the first error is
+//! returned.
 
 use super::ast::{
     Aggregate, Binary, Call, Cardinality, Comparison, Expr, MatchLabels, Subquery, Unary,
@@ -220,7 +221,7 @@ impl Checker<'_> {
         })
     }
 
-    /// Checks an expression and that it gives what is wanted.
+    /// Checks an expression, and that it has the type `wanted`.
     fn typed(&self, expr: &mut Expr, wanted: ValueType, context: &str) -> Checked {
         self.expr(expr)?;
         let got = expr.value_type();
@@ -230,7 +231,7 @@ impl Checker<'_> {
         })
     }
 
-    /// From the end of the left side to the start of the right, without blanks.
+    /// From the operator to the start of the right side.
     fn operator_span(&self, binary: &Binary) -> Span {
         let (start, end) = (binary.lhs.span().end, binary.rhs.span().start);
         let between = self.query.get(start..end).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! From operators to the value of a query: points with their times, labels with late names gone, no
-//! label set twice, everything in its order.
+//! Collects the results of the operators into the value of a query: points get their times,
+//! delayed removals of the metric name are applied, and equal label sets are merged or refused.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use promkairos_model::limits::READ_RUN_BYTES;
 use promkairos_model::{Labels, is_stale};
 use promkairos_storage::{RunLength, chunk_bytes};
 
-/// Series of a range vector that are read at a time, at most.
+/// Most series of a range vector that are read at a time.
 const SERIES_PER_READ: usize = 64;
 
-/// Collects results, which it holds.
+/// Collects results and holds their memory.
 pub(crate) struct Collector<'a> {
     context: &'a Context,
     held: Held,
@@ -44,7 +44,7 @@ impl Collector<'_> {
         if series.drop_name { without_metadata(&series.labels) } else { series.labels.clone() }
     }
 
-    /// What the results take.
+    /// The memory of the results.
     pub(crate) fn into_held(self) -> Held {
         self.held
     }
@@ -109,14 +109,14 @@ impl Collector<'_> {
             self.held.take(samples, bytes)?;
             series.floats.reserve_exact(floats);
             push_all(&mut series, steps, &points);
-            // Until here the points count its histograms.
+            // Until here `points` counted the histograms.
             self.held.take(0, series.bytes().saturating_sub(bytes))?;
             results.push(series);
         }
         merge_equal(results)
     }
 
-    /// The points of a window, as the store or a subquery has them.
+    /// The points of a window, from the store or a subquery.
     pub(crate) fn range(
         &mut self,
         builder: &Builder,
@@ -207,7 +207,7 @@ fn push_all(series: &mut SeriesPoints, steps: Steps, points: &Points) {
     }
 }
 
-/// Series of one label set become one; they have no point at one time.
+/// Merges series with equal labels. Fails if two of them have a point at the same time.
 fn merge_equal(series: Vec<SeriesPoints>) -> Result<Vec<SeriesPoints>, QueryError> {
     let mut known = HashSet::new();
     if series.iter().all(|one| known.insert(&one.labels)) {
@@ -240,7 +240,7 @@ fn merge_equal(series: Vec<SeriesPoints>) -> Result<Vec<SeriesPoints>, QueryErro
     Ok(merged.into_values().collect())
 }
 
-/// The points of a window, with values at its edges if it has some.
+/// The points of a window, with values at its edges if the selector asks for them.
 fn in_window(labels: Labels, window: &Window<'_>) -> Result<Option<SeriesPoints>, QueryError> {
     if window.is_empty() {
         return Ok(None);

@@ -1,5 +1,4 @@
-//! What all operators of one query share: settings, limits, whether it goes on, what is told to the
-//! user beside the answer, and counts.
+//! What all operators of one query share: settings, limits, cancellation, annotations and counts.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -18,17 +17,17 @@ use super::settings::{CounterSign, NameRemoval, Settings, StartTimestamps};
 /// What the operators of one query share.
 #[derive(Debug)]
 pub(crate) struct Context {
-    /// How long a point counts as the newest one, in milliseconds.
+    /// The lookback delta in milliseconds.
     pub lookback: i64,
-    /// When the metric's name goes.
+    /// When the metric name is removed.
     pub name_removal: NameRemoval,
-    /// Whether start timestamps tell resets.
+    /// Whether start timestamps show counter resets.
     pub start_timestamps: StartTimestamps,
-    /// By what a metric is taken for a counter.
+    /// How a metric is recognized as a counter.
     pub counter_sign: CounterSign,
-    /// What may be held in memory.
+    /// The memory budget.
     pub budget: Arc<Budget>,
-    /// Compiles what `label_replace` has.
+    /// Compiles the regular expressions of `label_replace`.
     pub regex_compiler: Arc<RegexCompiler>,
     max_queue: usize,
     began: Instant,
@@ -38,7 +37,7 @@ pub(crate) struct Context {
     deadline: Instant,
     limits: Limits,
     canceled: AtomicBool,
-    /// Why no operator goes on, where it was found where nothing can fail: the text, and the setting.
+    /// A limit that was exceeded in code that cannot return an error: the text and the setting.
     refused: OnceLock<(String, &'static str)>,
 }
 
@@ -69,12 +68,12 @@ impl Context {
         }
     }
 
-    /// Fails when nobody waits any more, the time is over, or the query has taken more samples than it may.
+    /// Fails if the query is canceled, its time is over, or it has taken more samples than it may.
     pub(crate) fn check(&self) -> Result<(), QueryError> {
         self.check_with(0)
     }
 
-    /// The same of a query that has also taken these samples, which are not counted yet.
+    /// Like `check`, for a query that has also taken `samples` that are not counted yet.
     pub(crate) fn check_with(&self, samples: u64) -> Result<(), QueryError> {
         if self.canceled.load(Relaxed) {
             return Err(match self.refused.get() {
@@ -90,13 +89,13 @@ impl Context {
         Ok(())
     }
 
-    /// Until when its regular expressions have to be compiled.
+    /// The deadline for compiling its regular expressions.
     pub(crate) fn compile_deadline(&self) -> CompileDeadline {
         let Limit { most: limit, of } = self.limits.duration;
         CompileDeadline { began: self.began, limit, of, max_queue: self.max_queue }
     }
 
-    /// Counts the series of a selector; fails when they are too many.
+    /// Counts the series of a selector. Fails if they are too many.
     pub(crate) fn add_series(&self, series: usize) -> Result<(), QueryError> {
         self.counts.add_series(series as u64);
         within(self.counts.series(), self.limits.series, Costly::Series)
@@ -126,22 +125,22 @@ impl Context {
         self.deadline
     }
 
-    /// Tells the user something beside the answer.
+    /// Adds an annotation to the answer.
     pub(crate) fn annotate(&self, annotation: Annotation) {
         self.annotations.lock().add(annotation);
     }
 
-    /// Tells the user all of this.
+    /// Adds annotations to the answer.
     pub(crate) fn annotate_all(&self, annotations: Annotations) {
         self.annotations.lock().merge(annotations);
     }
 
-    /// Takes out what is told.
+    /// Takes out the annotations.
     pub(crate) fn take_annotations(&self) -> Annotations {
         std::mem::take(&mut self.annotations.lock())
     }
 
-    /// Whether the metric's name goes only at the end.
+    /// Whether the metric name is removed only at the end.
     pub(crate) fn delays_names(&self) -> bool {
         self.name_removal == NameRemoval::Delayed
     }

@@ -1,25 +1,25 @@
-//! What a query may cost: the limits of the settings, lowered by those that the request names.
+//! What a query may cost: the limits of the settings, lowered by the limits of the request.
 //!
-//! A limit of a request never raises that of a setting. That one above it is refused is for the API: here the
-//! lower of both holds. What a query has cost is counted in [`SampleCounts`](super::counts::SampleCounts).
+//! A request cannot raise the limit of a setting: here the lower of both holds. The API refuses a request with a
+//! higher limit. The cost of a query is counted in [`SampleCounts`](super::counts::SampleCounts).
 
 use std::time::Duration;
 
 use super::error::LimitSource;
 use super::settings::{MAX_SAMPLES_READ, MAX_SERIES, Settings};
 
-/// Limits that a request sets for itself; they can only lower those of the settings.
+/// Limits that a request sets for itself. They only lower the limits of the settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CostLimits {
-    /// Most series of all selectors; 0 = as the setting says.
+    /// Most series of all selectors; 0 = the setting.
     pub series: u64,
-    /// Most samples taken from the store; 0 = as the setting says.
+    /// Most samples taken from the store; 0 = the setting.
     pub samples_read: u64,
-    /// Longest time, waiting included; 0 = as the setting says.
+    /// Longest time, including the time in the queue; 0 = the setting.
     pub duration: Duration,
 }
 
-/// A limit, and who says so.
+/// A limit and its source.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit<T> {
     pub most: T,
@@ -29,16 +29,16 @@ pub(crate) struct Limit<T> {
 /// How much a query may cost.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// How long it may take, waiting for its turn included.
+    /// Longest time, including the time in the queue.
     pub duration: Limit<Duration>,
-    /// Series of all its selectors, if there is a limit.
+    /// Most series of all selectors, if limited.
     pub series: Option<Limit<u64>>,
-    /// Samples that it takes from the store, if there is a limit.
+    /// Most samples taken from the store, if limited.
     pub samples: Option<Limit<u64>>,
 }
 
 impl Limits {
-    /// Those of a request with this `timeout` and these wishes.
+    /// The limits of a query, from the settings, the `timeout` and the limits of its request.
     pub(crate) fn new(
         settings: &Settings,
         timeout: Option<Duration>,
@@ -65,7 +65,7 @@ impl Limits {
     }
 }
 
-/// The lower of two limits, of which 0 is none.
+/// The lower of two limits; 0 is no limit.
 fn lower(
     setting: u64,
     setting_name: &'static str,
@@ -112,7 +112,7 @@ mod tests {
         check((7, 0), (9, 150), 200, (7, 100));
         check((7, 0), (5, 50), 200, (5, 50));
         check((0, 0), (5, 50), 20, (5, 20));
-        // Its own setting holds in the place of the time-out.
+        // `query-max-duration` replaces the time-out.
         check((7, 150), (0, 0), 200, (7, 150));
         check((7, 10), (0, 20), 200, (7, 10));
     }

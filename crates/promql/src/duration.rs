@@ -1,14 +1,14 @@
-//! Lengths of time: literals, and expressions over them.
+//! Durations: literals, and expressions over them.
 //!
-//! A literal has its value at once. An expression may ask for the step and the range of the query,
-//! so its value is known only when a query is there: [`Duration::resolve`].
-//! Values are seconds while they are computed and whole milliseconds afterwards.
+//! A literal has its value at once. An expression may use the step and the range of the query, so
+//! its value is known only when a query runs: see [`Duration::resolve`]. Values are computed in
+//! seconds; results are whole milliseconds.
 
 use super::ast::Number;
 use super::operator::Sign;
 use super::position::Span;
 
-/// A length of time in the text of a query.
+/// A duration in the text of a query.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Duration {
     /// `5m`, `300`
@@ -17,21 +17,21 @@ pub enum Duration {
     Expr(Box<DurationExpr>),
 }
 
-/// A length of time that is computed.
+/// A duration that is computed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DurationExpr {
-    /// How.
+    /// The operation.
     pub form: DurationForm,
-    /// Whether parentheses stand around it.
+    /// Whether it is in parentheses.
     pub wrapped: bool,
-    /// Its place, without the parentheses.
+    /// The span in the text, without the parentheses.
     pub span: Span,
 }
 
-/// How a length of time is computed.
+/// How a duration is computed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DurationForm {
-    /// `step()`: the distance of the times of the query, 0 when it has one time only.
+    /// `step()`: the step of the query; 0 for an instant query.
     Step,
     /// `range()`: from the first time of the query to the last.
     Range,
@@ -39,14 +39,14 @@ pub enum DurationForm {
     MinOf(Duration, Duration),
     /// `max_of(a, b)`
     MaxOf(Duration, Duration),
-    /// `-a`; a plus stands before `step()` and its like after `offset`, and before a literal in
-    /// parentheses, where it is not written.
+    /// `-a`, or `+a` for a function after `offset`. A literal in parentheses has a plus too, which
+    /// is not printed.
     Signed(Sign, Duration),
     /// `a + b`
     Arithmetic(DurationOp, Duration, Duration),
 }
 
-/// An operator between lengths of time.
+/// An operator between durations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DurationOp {
     /// `+`
@@ -64,7 +64,7 @@ pub enum DurationOp {
 }
 
 impl DurationOp {
-    /// Its text.
+    /// The text of the operator.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Add => "+",
@@ -76,7 +76,7 @@ impl DurationOp {
         }
     }
 
-    /// How tightly it binds; `^` most, and it alone binds to the right.
+    /// The precedence; higher binds tighter. Only `^` is right-associative.
     pub const fn precedence(self) -> u8 {
         match self {
             Self::Add | Self::Sub => 1,
@@ -86,16 +86,16 @@ impl DurationOp {
     }
 }
 
-/// The times of a query, as expressions may ask for them.
+/// The times of a query that duration expressions use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueryTimes {
-    /// Milliseconds between two times; 0 when there is one only.
+    /// The step in milliseconds; 0 for an instant query.
     pub step: i64,
     /// Milliseconds from the first time to the last.
     pub range: i64,
 }
 
-/// What lengths of time may be.
+/// Which durations are valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allowed {
     /// Ranges and steps.
@@ -104,13 +104,14 @@ pub enum Allowed {
     Any,
 }
 
-/// A length of time that cannot be. The places are bytes from 0: first, and one after the last.
+/// A duration that is not valid. Texts begin with the span in bytes from 0: the first byte, and
+/// the byte after the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
-    /// Neither a number.
+    /// NaN or infinite.
     #[error("{}:{}: duration is NaN or infinite", .0.start, .0.end)]
     NotFinite(Span),
-    /// 0 or less where only more will do.
+    /// 0 or less where a positive duration is required.
     #[error("{}:{}: duration must be greater than 0", .0.start, .0.end)]
     NotPositive(Span),
     /// More than 292 years.
@@ -124,16 +125,16 @@ pub enum DurationError {
     ModuloByZero(Span),
 }
 
-/// Seconds of the longest length of time, either way: 2^63 nanoseconds.
+/// The longest duration in seconds, positive or negative: 2^63 nanoseconds.
 const MAX_SECONDS: f64 = (1_u64 << 63) as f64 / 1e9;
 
-/// Whether a length of time in seconds is too long for the language.
+/// Whether a duration in seconds is longer than the longest one.
 pub(crate) fn out_of_range(seconds: f64) -> bool {
     !(-MAX_SECONDS..=MAX_SECONDS).contains(&seconds)
 }
 
 impl Duration {
-    /// Its place.
+    /// The span in the text.
     pub fn span(&self) -> Span {
         match self {
             Self::Literal(number) => number.span,
@@ -141,8 +142,8 @@ impl Duration {
         }
     }
 
-    /// Milliseconds of a literal; parts of one are cut off, but for what is less than half a
-    /// nanosecond. `None` for an expression.
+    /// A literal in milliseconds, rounded to nanoseconds and then truncated. `None` for an
+    /// expression.
     pub fn literal_millis(&self) -> Option<i64> {
         match self {
             Self::Literal(number) => Some((number.value * 1e9).round() as i64 / 1_000_000),
@@ -150,12 +151,12 @@ impl Duration {
         }
     }
 
-    /// Whether it is a literal of less than half a nanosecond.
+    /// Whether it is a literal that rounds to 0 nanoseconds.
     pub(crate) fn is_literal_zero(&self) -> bool {
         matches!(self, Self::Literal(number) if (number.value * 1e9).round() == 0.0)
     }
 
-    /// Milliseconds in a query with these times.
+    /// The value in milliseconds, in a query with these times.
     pub fn resolve(&self, times: QueryTimes, allowed: Allowed) -> Result<i64, DurationError> {
         if let Some(millis) = self.literal_millis() {
             return Ok(millis);

@@ -1,8 +1,7 @@
-//! The engine: takes a query, waits for its turn, plans it, opens its selections, evaluates it.
+//! The engine: waits for a permit, plans a query, opens its selections and evaluates it.
 //!
-//! Selections are opened before anything is evaluated; evaluation runs on threads that may block
-//! and waits for nothing but reads of these selections. A query whose future is dropped is
-//! canceled.
+//! All selections of the plan are opened before the evaluation. The evaluation runs on a blocking thread. A query
+//! whose future is dropped is canceled.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -37,49 +36,49 @@ use promkairos_storage::Store;
 /// Evaluates queries.
 pub struct Engine {
     settings: Settings,
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     waiting: Queue,
     unsent: Unsent,
 }
 
-/// What one query may set for itself.
+/// Options of one query.
 #[derive(Debug, Clone, Default)]
 pub struct QueryOptions {
-    /// How long it may take; not longer than the setting says.
+    /// Longest time; it only lowers the limit of the setting.
     pub timeout: Option<Duration>,
-    /// How long a point counts as the newest one of its series.
+    /// The lookback delta; `None` or 0 = the setting.
     pub lookback: Option<Duration>,
-    /// Whether start timestamps are used; the setting says if this does not.
+    /// Whether start timestamps are used; `None` = the setting.
     pub start_timestamps: Option<StartTimestamps>,
     /// How its samples are counted.
     pub counting: Counting,
-    /// What it may cost.
+    /// Limits on its cost.
     pub limits: CostLimits,
     /// Whether its cost is estimated before it is evaluated.
     pub estimate: Estimating,
-    /// Where it says what it cost, whatever becomes of it.
+    /// Receives the cost of the query, even if the query fails.
     pub cost: Arc<Cost>,
-    /// When its time began, where that is not when it is given to the engine.
+    /// When its time began; `None` = when the engine receives it.
     pub began: Option<Instant>,
 }
 
 /// Whether the cost of a query is estimated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Estimating {
-    /// It is not.
+    /// No estimate.
     #[default]
     Off,
-    /// It is, before the query is evaluated.
+    /// Estimated before the query is evaluated.
     On,
 }
 
-/// What a query has cost, known when it has ended. One that failed may still count a little more.
+/// The cost of a query, set when it ends. What a failed query still reads afterwards is not included.
 #[derive(Debug, Default)]
 pub struct Cost {
     read: AtomicU64,
     series: AtomicU64,
     queryable: AtomicU64,
-    /// Nanoseconds.
+    /// Nanoseconds in the queue.
     queued: AtomicU64,
 }
 
@@ -94,12 +93,12 @@ impl Cost {
         self.series.load(Relaxed)
     }
 
-    /// Points that its steps saw.
+    /// Points seen at the steps; a point counts at every step that sees it.
     pub fn queryable_samples(&self) -> u64 {
         self.queryable.load(Relaxed)
     }
 
-    /// How long it waited for its turn.
+    /// Time in the queue.
     pub fn queued(&self) -> Duration {
         Duration::from_nanos(self.queued.load(Relaxed))
     }
@@ -112,7 +111,7 @@ impl Cost {
     }
 }
 
-/// When a query is evaluated.
+/// The kind of a query.
 #[derive(Debug, Clone, Copy)]
 enum When {
     Instant,
@@ -123,9 +122,9 @@ impl Engine {
     /// An engine with these settings.
     pub fn new(settings: Settings) -> Self {
         let most = settings.max_concurrent.clamp(1, Semaphore::MAX_PERMITS);
-        let turns = Arc::new(Semaphore::new(most));
+        let permits = Arc::new(Semaphore::new(most));
         let unsent = Unsent::new(&settings);
-        Self { settings, turns, waiting: Queue::default(), unsent }
+        Self { settings, permits, waiting: Queue::default(), unsent }
     }
 
     /// Its settings.
@@ -133,7 +132,7 @@ impl Engine {
         &self.settings
     }
 
-    /// Whether a result waits for room that others hold.
+    /// Whether a result waits for room that other results hold.
     pub fn wants_room(&self) -> bool {
         self.unsent.is_wanted()
     }
@@ -163,12 +162,12 @@ impl Engine {
         self.run(store, expr, query, When::Range, options).await
     }
 
-    /// For what is as a query: holds nothing yet of a budget of its own.
+    /// A `Held` with a budget of its own, for work that is limited like a query.
     pub fn nothing(&self) -> Held {
         Budget::new(&self.settings).nothing()
     }
 
-    /// Until when the regular expressions of a query have to be compiled: it counts for the time of the query.
+    /// The deadline for compiling the regular expressions of a query. Compiling counts as time of the query.
     pub fn compile_deadline(&self, options: &QueryOptions) -> CompileDeadline {
         let limits = Limits::new(&self.settings, options.timeout, &options.limits);
         CompileDeadline {
@@ -189,7 +188,7 @@ impl Engine {
         }
     }
 
-    /// What it will cost, about, to evaluate `expr` at `time`.
+    /// Estimates the cost of evaluating `expr` at `time`.
     pub async fn estimate_instant(
         &self,
         store: Arc<dyn Store>,
@@ -200,7 +199,7 @@ impl Engine {
         self.estimate(store, expr, self.query(Steps::instant(time), 0, options), options).await
     }
 
-    /// What it will cost, about, to evaluate `expr` at these steps.
+    /// Estimates the cost of evaluating `expr` at these steps.
     pub async fn estimate_range(
         &self,
         store: Arc<dyn Store>,
@@ -244,7 +243,7 @@ impl Engine {
                 Estimating::Off => None,
                 Estimating::On => Some(opened.estimate(&query, context).await),
             };
-            let Opened { root, selections, _turn } = opened;
+            let Opened { root, selections, _permit } = opened;
             let context = Arc::clone(context);
             let evaluation = Evaluation { selections, store, context, query, when };
             let kind = expr.value_type();
@@ -260,7 +259,7 @@ impl Engine {
         guard.in_time(work).await
     }
 
-    /// Begins a query, unless it is nested too deep.
+    /// Begins a query. Fails if it is nested too deep.
     fn begin(
         &self,
         expr: &Expr,
@@ -283,7 +282,7 @@ impl Engine {
         Ok(CancelOnDrop::new(Arc::new(context), Arc::clone(&options.cost), begin))
     }
 
-    /// Waits for the turn of a query, plans it and opens its selections.
+    /// Waits for a permit, plans the query and opens its selections.
     async fn open(
         &self,
         guard: &CancelOnDrop,
@@ -291,30 +290,30 @@ impl Engine {
         expr: &Expr,
         query: &Query,
     ) -> Result<Opened, QueryError> {
-        let turn = self.turn().instrument(info_span!("wait")).await?;
+        let permit = self.permit().instrument(info_span!("wait")).await?;
         let _ = guard.queued.set(guard.begin.elapsed());
         let Plan { root, selections } = plan(expr, query)?;
         let selections = select_all(store, &selections, &guard.context.budget);
         let selections = selections.instrument(info_span!("select")).await?;
-        Ok(Opened { root, selections, _turn: turn })
+        Ok(Opened { root, selections, _permit: permit })
     }
 
-    /// Waits until the query may begin.
-    async fn turn(&self) -> Result<OwnedSemaphorePermit, QueryError> {
-        if let Ok(turn) = Arc::clone(&self.turns).try_acquire_owned() {
-            return Ok(turn);
+    /// Waits for a permit to evaluate a query.
+    async fn permit(&self) -> Result<OwnedSemaphorePermit, QueryError> {
+        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+            return Ok(permit);
         }
         let _waiting = self.waiting.join_within(self.settings.max_queue, "")?;
-        Arc::clone(&self.turns).acquire_owned().await.map_err(|_| QueryError::Canceled)
+        Arc::clone(&self.permits).acquire_owned().await.map_err(|_| QueryError::Canceled)
     }
 }
 
-/// Cancels a query whose future is dropped, and says what it cost until then.
+/// Cancels the query and records its cost when its future is dropped.
 struct CancelOnDrop {
     context: Arc<Context>,
     cost: Arc<Cost>,
     begin: Instant,
-    /// How long it waited; not there while it waits.
+    /// Time in the queue; unset while the query waits.
     queued: OnceLock<Duration>,
 }
 
@@ -323,12 +322,12 @@ impl CancelOnDrop {
         Self { context, cost, begin, queued: OnceLock::new() }
     }
 
-    /// How long it waited for its turn, which it has.
+    /// Time in the queue of a query that has its permit.
     fn waited(&self) -> Duration {
         self.queued.get().copied().unwrap_or_default()
     }
 
-    /// What `work` gives for the query, unless its time is over before.
+    /// The result of `work`, or a time-out.
     async fn in_time<T>(
         &self,
         work: impl Future<Output = Result<T, QueryError>>,
@@ -352,15 +351,15 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// A query that has its turn, is planned and has its selections.
+/// A planned query with its permit and its open selections.
 struct Opened {
     root: Node,
     selections: Vec<Arc<Selected>>,
-    _turn: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Opened {
-    /// What it will cost, about.
+    /// Estimates the cost.
     async fn estimate(&self, query: &Query, context: &Context) -> Result<Estimate, QueryError> {
         let Query { steps, lookback, .. } = *query;
         let estimate = estimate(&self.root, &self.selections, steps, lookback, &context.budget);
@@ -368,7 +367,7 @@ impl Opened {
     }
 }
 
-/// A query that is planned and has its selections.
+/// A planned query with its open selections.
 struct Evaluation {
     selections: Vec<Arc<Selected>>,
     store: Arc<dyn Store>,
@@ -420,7 +419,7 @@ impl Evaluation {
                 }
             }
         };
-        // What was refused where nothing can fail, and what the last series cost.
+        // Limits that were exceeded in code that cannot fail, or by the last series.
         self.context.check()?;
         let room = Room::holding(collected.into_held());
         let counts = &self.context.counts;
@@ -440,7 +439,7 @@ impl Evaluation {
     }
 }
 
-/// Refuses what cannot be asked at many steps.
+/// Refuses an expression or a step that is not valid in a range query.
 fn check_range(expr: &Expr, steps: Steps) -> Result<(), QueryError> {
     let kind = expr.value_type();
     if !matches!(kind, ValueType::Vector | ValueType::Scalar) {
@@ -463,7 +462,7 @@ fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// How deep an expression is nested; no deeper than `most` is looked.
+/// The nesting depth of an expression, at most `most` + 1.
 fn depth(expr: &Expr, most: usize) -> usize {
     if most == 0 {
         return 1;

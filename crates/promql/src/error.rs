@@ -1,5 +1,5 @@
-//! Why a query has no answer. The variant decides what a client is told; texts are Prometheus' own
-//! where it has one.
+//! Errors of queries. The variant decides the error type of the answer. Texts are those of Prometheus where it has
+//! the same error.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use promkairos_storage::StoreError;
 /// Why a query failed.
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
-    /// The text is not a query, or not one that can be asked so.
+    /// Not a query, or not valid for this kind of request.
     #[error("{0}")]
     Invalid(String),
-    /// The data do not allow what the query wants.
+    /// The query cannot be evaluated over this data.
     #[error("{0}")]
     Execution(String),
     /// More samples in memory than allowed.
@@ -24,48 +24,48 @@ pub enum QueryError {
          more than {limit}, which is the setting {setting}"
     )]
     TooManySamples {
-        /// How many are allowed.
+        /// The limit.
         limit: usize,
-        /// The setting that says so.
+        /// The setting of the limit.
         setting: &'static str,
     },
-    /// It costs more than allowed.
+    /// The query costs more than allowed.
     #[error("{}", too_costly(*what, *limit, *of))]
     TooCostly {
         /// What there is too much of.
         what: Costly,
-        /// How much is allowed.
+        /// The limit.
         limit: u64,
-        /// Who says so.
+        /// The source of the limit.
         of: LimitSource,
     },
-    /// Another limit was passed.
+    /// Another limit was exceeded.
     #[error("{what}")]
     Limit {
-        /// Which one; names its setting.
+        /// The text, which names the setting.
         what: String,
-        /// The setting that says so.
+        /// The setting of the limit.
         setting: &'static str,
     },
-    /// There is no room now: it may be asked again.
+    /// A queue or the memory is full now; the client may retry.
     #[error("{what}")]
     Busy {
-        /// Where; names its setting.
+        /// The text, which names the setting.
         what: String,
-        /// The setting that says so.
+        /// The setting of the limit.
         setting: &'static str,
     },
     /// It took too long.
     #[error("query timed out in {place}: longer than {limit:?}, which is the {}", of.name())]
     TimedOut {
-        /// What was being done.
+        /// The phase that the query was in.
         place: &'static str,
-        /// How long it may take.
+        /// The limit.
         limit: Duration,
-        /// Who says so.
+        /// The source of the limit.
         of: LimitSource,
     },
-    /// Nobody waits for the answer.
+    /// The client no longer waits for the answer.
     #[error("query was canceled in expression evaluation")]
     Canceled,
     /// The store failed.
@@ -73,15 +73,15 @@ pub enum QueryError {
     Store(#[from] StoreError),
 }
 
-/// Where a query is, as Prometheus names it: waiting for its turn.
+/// The phase of a query that waits for a permit, as Prometheus names it.
 pub(crate) const QUEUE: &str = "query queue";
-/// The same, after that.
+/// The phase after that.
 pub(crate) const EVALUATION: &str = "expression evaluation";
 
-/// The same before it has a tree.
+/// The phase before the query is parsed.
 pub(crate) const COMPILING: &str = "compiling of regular expressions";
 
-/// What a query may have too much of.
+/// What a query has too much of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Costly {
     /// Series of its selectors.
@@ -90,7 +90,7 @@ pub enum Costly {
     Samples,
 }
 
-/// Who says how much a query may cost, or how long it may take.
+/// Where a limit of a query comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitSource {
     /// The setting of this name.
@@ -119,7 +119,7 @@ fn too_costly(what: Costly, limit: u64, of: LimitSource) -> String {
     format!("query would {much} in query execution: more than {limit}, which is the {of}")
 }
 
-/// What work of a query on another thread gives; its panic goes on in this one.
+/// The result of work on another thread. A panic of that work is resumed in this thread.
 pub(crate) fn joined<T>(done: Result<Result<T, QueryError>, JoinError>) -> Result<T, QueryError> {
     done.unwrap_or_else(|failed| match failed.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),
@@ -128,7 +128,7 @@ pub(crate) fn joined<T>(done: Result<Result<T, QueryError>, JoinError>) -> Resul
 }
 
 impl QueryError {
-    /// The setting whose limit was passed, if it is one.
+    /// The setting of the exceeded limit, if there is one.
     pub fn setting(&self) -> Option<&'static str> {
         match self {
             Self::TooManySamples { setting, .. }
@@ -142,8 +142,9 @@ impl QueryError {
         }
     }
 
-    /// The same of a query that waited so long for its turn. Where that was nearly all of its time, its time was
-    /// over in the queue: a turn comes at last when others, which began with it, run out of theirs.
+    /// The error of a query that was in the queue for this time. If that is at least 90 % of its limit, the time-out
+    /// is reported for the queue: a permit becomes free at last when queries that began at the same time run out of
+    /// theirs.
     pub(crate) fn after_waiting(self, queued: Duration) -> Self {
         match self {
             Self::TimedOut { limit, of, .. } if queued >= limit - limit / 10 => {
@@ -158,7 +159,7 @@ impl QueryError {
         Self::Execution(text.into())
     }
 
-    /// Why a selection failed whose labels may take as much as a query may hold.
+    /// The error of a selection whose labels may take the whole memory limit of a query.
     pub fn of_selection(error: StoreError) -> Self {
         match error {
             StoreError::Limit(what) => {
@@ -169,7 +170,7 @@ impl QueryError {
         }
     }
 
-    /// Two points of one label set at one time.
+    /// Two series with the same labels have a point at the same time.
     pub(crate) fn same_labels() -> Self {
         Self::execution("vector cannot contain metrics with the same labelset")
     }
@@ -190,13 +191,13 @@ mod tests {
         let limit = Duration::from_secs(2);
         let of = LimitSource::Setting("query-timeout");
         let late = || QueryError::TimedOut { place: EVALUATION, limit, of };
-        let told = |waited: u64| late().after_waiting(Duration::from_millis(waited)).to_string();
+        let text = |waited: u64| late().after_waiting(Duration::from_millis(waited)).to_string();
         for waited in [0, 1_799] {
-            let why = told(waited);
+            let why = text(waited);
             assert!(why.starts_with("query timed out in expression evaluation: "), "{why}");
         }
         for waited in [1_800, 2_001] {
-            let why = told(waited);
+            let why = text(waited);
             assert!(why.starts_with("query timed out in query queue: longer than 2s"), "{why}");
         }
         let other = QueryError::Canceled.after_waiting(limit);

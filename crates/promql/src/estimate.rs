@@ -1,10 +1,10 @@
-//! What a query will cost, about, before it is evaluated: the series of its selectors, and the samples that it will
+//! Estimates the cost of a query before it is evaluated: the series of its selectors, and the samples that it will
 //! take from the store.
 //!
-//! The plan says at which steps each selector looks, and the store how many points it expects there. Nothing is
-//! evaluated. An estimate has the time and memory of a query and fails when these are used up; the limits on cost
-//! (`query-max-series`, `query-max-samples-read`) are not checked. With `cost=true` an estimate that fails becomes a
-//! warning.
+//! The plan gives the steps at which each selector is evaluated; the store gives the number of points that it expects
+//! there. Nothing is evaluated. An estimate has the time and memory limits of a query and fails when they are
+//! exceeded. The limits on cost (`query-max-series`, `query-max-samples-read`) are not checked. With `cost=true` a
+//! failed estimate becomes a warning.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use crate::ast::Edges;
 use promkairos_model::TimeRange;
 use promkairos_storage::{Basis, Expected};
 
-/// What a query will cost, about.
+/// The estimated cost of a query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Estimate {
-    /// Series of all selectors; those of several are counted for each.
+    /// Series, summed over all selectors.
     pub series_touched: u64,
-    /// Samples taken from the store, where a native histogram counts for several.
+    /// Samples taken from the store; a native histogram counts for several.
     pub samples_read: u64,
-    /// What makes it less certain.
+    /// Reasons why the estimate is less certain.
     pub warnings: Vec<String>,
 }
 
@@ -35,9 +35,9 @@ pub struct Estimate {
 struct Reading {
     selection: SelectionId,
     reach: TimeRange,
-    /// When it looks.
+    /// The times at which it is evaluated.
     looks: Steps,
-    /// How long the windows are that it reads; none for the newest points.
+    /// Length of its windows in milliseconds; `None` for the newest points.
     window: Option<i64>,
     hints: ResetHints,
 }
@@ -46,7 +46,7 @@ struct Reading {
 struct Readings {
     all: Vec<Reading>,
     lookback: i64,
-    /// Whether there is an `info`.
+    /// Whether the plan calls `info`.
     incomplete: bool,
 }
 
@@ -145,7 +145,7 @@ impl Readings {
 }
 
 impl Reading {
-    /// The samples that are taken of a series.
+    /// The samples taken from one series.
     fn samples(&self, expected: &Expected, lookback: i64) -> f64 {
         let steps = self.looks.count() as f64;
         if expected.points <= 0.0 || steps == 0.0 {
@@ -159,14 +159,14 @@ impl Reading {
                 let fresh = expected.span + expected.runs * lookback;
                 (fresh.min(expected.points * lookback) / interval).min(steps)
             }
-            // A point is read once, and what lies between two windows is not.
+            // Each point is read once; points between two windows are not read.
             Some(window) if steps > 1.0 => expected.points * (window as f64 / interval).min(1.0),
             Some(_) => expected.points,
         };
         points * self.weight(expected)
     }
 
-    /// For how many samples a point counts.
+    /// How many samples one point counts for, on average.
     fn weight(&self, expected: &Expected) -> f64 {
         let Expected { points, histograms, words, .. } = *expected;
         let of_histograms = match self.hints {
@@ -181,7 +181,7 @@ impl Reading {
 mod tests {
     use super::*;
 
-    /// Samples of a series with points all 10 s in the 1,000 s before the last step.
+    /// Samples of a series with a point every 10 s in the 1,000 s before the last step.
     fn samples(looks: Steps, window: Option<i64>, reach: i64) -> f64 {
         let hints = ResetHints::AsStored;
         let range = TimeRange::new(0, 0);
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(samples(range(100_000), Some(50_000), 1_000_000), 50.5);
         let none = Steps { start: 1, end: 0, interval: 1 };
         assert_eq!(samples(none, None, 1_000_000), 0.0);
-        // A series of one point is seen as long as the lookback lasts.
+        // A series of one point is seen for the length of the lookback.
         assert_eq!(samples(range(100_000), None, 0), 3.0);
     }
 }

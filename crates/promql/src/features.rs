@@ -11,21 +11,21 @@ pub enum Features {
     Experimental,
 }
 
-/// How queries are read.
+/// How queries are parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Syntax {
-    /// What of the language is on.
+    /// The enabled parts of the language.
     pub features: Features,
     /// Which names need no quotes.
     pub names: Names,
 }
 
 impl Syntax {
-    /// With all that there is.
+    /// All features and all names.
     pub const ALL: Self = Self { features: Features::Experimental, names: Names::Unicode };
 }
 
-/// With names as Prometheus has them without any flag.
+/// Names are those that Prometheus accepts without any flag.
 impl From<Features> for Syntax {
     fn from(features: Features) -> Self {
         Self { features, names: Names::Ascii }

@@ -1,9 +1,8 @@
 //! Numbers and times as text, as Prometheus writes them.
 //!
-//! Every form has the fewest digits that read back as the same float, and of two such numbers that are
-//! equally close the even one, as in Go; the standard library takes the larger. The forms differ in
-//! when they change to an exponent: sample values below 1e-6 and from 1e21 on, [`general`] (Go's `%g`)
-//! below 1e-4 and from 1e6 on, [`fixed`] never.
+//! Every form has the fewest digits that read back as the same float. Of two such numbers that are equally close, the
+//! even one is used, as in Go; the standard library uses the larger. The forms differ in when they use an exponent:
+//! sample values below 1e-6 and from 1e21 on, [`general`] (Go's `%g`) below 1e-4 and from 1e6 on, [`fixed`] never.
 
 use std::fmt::Write as _;
 
@@ -12,12 +11,12 @@ const WHOLE: f64 = (1_u64 << 53) as f64;
 /// Floats that are no whole numbers in this range have no exponent in any form.
 const PLAIN: std::ops::Range<f64> = 1e-4..1e15;
 
-/// Never with an exponent: scalars, and what `count_values` makes a label of.
+/// Without an exponent: for scalars, and for the labels that `count_values` makes.
 pub fn fixed(value: f64) -> String {
     special(value).map_or_else(|| Digits::of(value).fixed(), str::to_owned)
 }
 
-/// As sample values are answered.
+/// The form of sample values in answers.
 pub fn sample_value(value: f64) -> String {
     let mut text = String::with_capacity(24);
     push_sample_value(&mut text, value);
@@ -38,7 +37,7 @@ pub fn push_sample_value(text: &mut String, value: f64) {
     }
 }
 
-/// As numbers stand in texts: Go's `%g`.
+/// The form of numbers in messages: Go's `%g`.
 pub fn general(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 || special(value).is_some() {
@@ -48,7 +47,7 @@ pub fn general(value: f64) -> String {
     if (-4..6).contains(&digits.exponent) { digits.fixed() } else { digits.exponential() }
 }
 
-/// Go's `%.{digits}g`: so many digits, and no zeros at the end.
+/// Go's `%.{digits}g`: at most `digits` significant digits, without trailing zeros.
 pub fn general_rounded(value: f64, digits: usize) -> String {
     if value == 0.0 || special(value).is_some() {
         return fixed(value);
@@ -59,12 +58,12 @@ pub fn general_rounded(value: f64, digits: usize) -> String {
     if exponent < -4 || exponent >= digits as i32 { exponential(value) } else { fixed(value) }
 }
 
-/// Go's `%.{places}f`: so many digits after the point.
+/// Go's `%.{places}f`: `places` digits after the point.
 pub fn fixed_places(value: f64, places: usize) -> String {
     special(value).map_or_else(|| format!("{value:.places$}"), str::to_owned)
 }
 
-/// As OpenMetrics writes the label of a quantile: whole numbers end in `.0`.
+/// The form of a quantile label in OpenMetrics: whole numbers end in `.0`.
 pub fn open_metrics(value: f64) -> String {
     let mut text = general(value);
     if value.is_finite() && !text.contains(['.', 'e']) {
@@ -93,7 +92,7 @@ pub fn push_timestamp(text: &mut String, milliseconds: i64) {
     }
 }
 
-/// Milliseconds as the second they lie in, as RFC 3339 has it.
+/// Milliseconds in the form of RFC 3339, truncated to seconds.
 pub fn rfc3339(milliseconds: i64) -> String {
     let seconds = milliseconds / 1000;
     match jiff::Timestamp::from_second(seconds) {
@@ -102,7 +101,7 @@ pub fn rfc3339(milliseconds: i64) -> String {
     }
 }
 
-/// With an exponent of a sign and at least two digits.
+/// With an exponent that has a sign and at least two digits.
 fn exponential(value: f64) -> String {
     special(value).map_or_else(|| Digits::of(value).exponential(), str::to_owned)
 }
@@ -110,7 +109,7 @@ fn exponential(value: f64) -> String {
 /// The fewest digits that read back as a finite float: `d.ddd` times ten to the exponent.
 struct Digits {
     sign: &'static str,
-    /// Without zeros before or behind them; that of zero is `0`.
+    /// Without leading or trailing zeros; `0` for zero.
     digits: String,
     exponent: i32,
 }

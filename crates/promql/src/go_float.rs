@@ -1,16 +1,16 @@
-//! Floats as text, as Go's `strconv.ParseFloat` reads them: in labels, in parameters and in expressions.
+//! Parses floats as Go's `strconv.ParseFloat` does: in labels, in parameters and in expressions.
 //!
-//! They are decimal, or hexadecimal with an exponent of two (`0x1p-2`); `_` may stand between digits; `Inf`,
-//! `Infinity` and `NaN` are read in any case. The value is the nearest float, of two the even one. Numbers of
-//! expressions are also whole numbers of other forms: see `numbers`.
+//! Floats are decimal, or hexadecimal with a binary exponent (`0x1p-2`). `_` may be between digits. `Inf`, `Infinity`
+//! and `NaN` are accepted in any case. The value is the nearest float, or the even one of two. Expressions accept
+//! more forms of whole numbers: see `numbers`.
 
 /// Why a text is no float.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoFloat {
-    /// It has another form.
+    /// It does not have the form of a float.
     #[error("invalid syntax")]
     Syntax,
-    /// No finite float is near it.
+    /// It is larger than every finite float.
     #[error("value out of range")]
     Range,
 }
@@ -21,7 +21,7 @@ const MANTISSA: i64 = 53;
 const LEAST: i64 = -1022;
 const MOST: i64 = 1023;
 
-/// The float that `text` says.
+/// Parses `text`.
 pub fn go_float(text: &str) -> Result<f64, NoFloat> {
     let (sign, digits) = match text.as_bytes().first() {
         Some(b'-') => (-1.0, &text[1..]),
@@ -49,7 +49,7 @@ pub fn go_float(text: &str) -> Result<f64, NoFloat> {
     if f64::is_infinite(value) { Err(NoFloat::Range) } else { Ok(sign * value) }
 }
 
-/// Whether each `_` stands between digits, or between the `0x` and a digit.
+/// Whether each `_` is between digits, or between `0x` and a digit.
 pub(crate) fn separators_fit(text: &str) -> bool {
     let hex = text.starts_with("0x") || text.starts_with("0X");
     let is_digit = |b: u8| if hex { b.is_ascii_hexdigit() } else { b.is_ascii_digit() };
@@ -60,7 +60,8 @@ pub(crate) fn separators_fit(text: &str) -> bool {
     })
 }
 
-/// The value of hexadecimal digits, a point among them, with an exponent: what follows `0x`. Infinite = out of range.
+/// Parses what follows `0x`: hexadecimal digits, at most one point among them, and an exponent. Infinite = out of
+/// range.
 fn hexadecimal_float(text: &str) -> Result<f64, NoFloat> {
     let (digits, power) = text.split_once(['p', 'P']).ok_or(NoFloat::Syntax)?;
     let unsigned = power.strip_prefix(['+', '-']).unwrap_or(power);
@@ -69,7 +70,7 @@ fn hexadecimal_float(text: &str) -> Result<f64, NoFloat> {
     if !is_whole(unsigned) || points > 1 || digits.len() == points {
         return Err(NoFloat::Syntax);
     }
-    // The value is that of `bits`, and a little more where `is_more`, times two to `exponent`.
+    // The value is `bits` times 2^`exponent`, and a little more if `is_more`.
     let (mut bits, mut is_more, mut is_fraction) = (0_u64, false, false);
     let most = i64::from(i32::MAX);
     let mut exponent = power.parse().unwrap_or(if power.starts_with('-') { -most } else { most });
@@ -96,13 +97,13 @@ fn hexadecimal_float(text: &str) -> Result<f64, NoFloat> {
     Ok(nearest(bits, is_more, exponent))
 }
 
-/// The float nearest to `bits`, whose first one is set and has the value of two to `exponent`, and a little more where
-/// `is_more`.
+/// The float nearest to a number: the highest bit of `bits` is set and has the value 2^`exponent`, and the number is
+/// a little larger than `bits` if `is_more`.
 fn nearest(bits: u64, is_more: bool, exponent: i64) -> f64 {
     if exponent > MOST {
         return f64::INFINITY;
     }
-    // A number below the smallest normal one has fewer bits.
+    // A subnormal number has fewer bits.
     let missing = (LEAST - exponent).max(0);
     let dropped = 64 - MANTISSA + missing;
     let kept = if dropped < 64 { bits >> dropped } else { 0 };
@@ -110,7 +111,7 @@ fn nearest(bits: u64, is_more: bool, exponent: i64) -> f64 {
     let half = 1_u128.checked_shl(u32::try_from(dropped).unwrap_or(u32::MAX)).unwrap_or(u128::MAX);
     let rest = rest & ((half - 1) | half);
     let is_up = rest > half || rest == half && kept & 1 == 1;
-    // A carry out of the mantissa is one more of the exponent, up to infinity.
+    // A carry out of the mantissa increments the exponent, up to infinity.
     let biased = if missing > 0 { 0 } else { (exponent - LEAST) as u64 };
     f64::from_bits((biased << (MANTISSA - 1)) + kept + u64::from(is_up))
 }
@@ -119,7 +120,7 @@ fn nearest(bits: u64, is_more: bool, exponent: i64) -> f64 {
 mod tests {
     use super::*;
 
-    /// What `strconv.ParseFloat(text, 64)` of Go 1.26 answers to texts of all forms, and to random ones.
+    /// What `strconv.ParseFloat(text, 64)` of Go 1.26 returns for texts of all forms, and for random texts.
     const OF_GO: &str = include_str!("../../../tests/data/go/floats.tsv");
 
     #[test]

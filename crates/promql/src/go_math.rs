@@ -1,8 +1,8 @@
-//! Elementary functions where those of the C library have another last digit than Go's, or another range.
+//! Elementary functions whose results in the C library differ from Go's in the last digit or in range.
 //!
-//! Answers are compared digit by digit with those of Prometheus, so what it rounds is rounded alike here.
+//! Answers are compared with those of Prometheus digit by digit, so these functions round as Go does.
 
-/// From here on 1 is nothing beside a square: 2^28.
+/// 2^28: from here on, adding 1 to the square does not change it.
 const LARGE: f64 = (1_u64 << 28) as f64;
 
 /// The mantissa, from 0.5 up to 1, and the exponent of a positive number.
@@ -15,12 +15,12 @@ fn parts(x: f64) -> (f64, i32) {
     (f64::from_bits(x.to_bits() & MANTISSA | HALF << 52), exponent)
 }
 
-/// ln 2 in two parts, of which the first has zeros at its end.
+/// ln 2 as the sum of two floats; the low bits of the first are 0.
 const LN_2_HIGH: f64 = 6.931_471_803_691_238e-1;
 const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 
-/// The natural logarithm: that of the exponent, and that of the mantissa by a polynomial (of e_log.c in FreeBSD's
-/// msun, which Go has too).
+/// The natural logarithm: ln 2 times the exponent, plus a polynomial for the mantissa (from e_log.c in FreeBSD's
+/// msun, as in Go).
 pub(crate) fn ln(x: f64) -> f64 {
     if !(x > 0.0 && x.is_finite()) {
         return x.ln();
@@ -46,7 +46,7 @@ pub(crate) fn ln(x: f64) -> f64 {
     k * LN_2_HIGH - ((half - (s * (half + r) + k * LN_2_LOW)) - f)
 }
 
-/// The logarithm to base 2: that of the mantissa and the exponent.
+/// The logarithm to base 2: the exponent plus the logarithm of the mantissa.
 pub(crate) fn log2(x: f64) -> f64 {
     if !(x > 0.0 && x.is_finite()) {
         return x.log2();
@@ -58,14 +58,14 @@ pub(crate) fn log2(x: f64) -> f64 {
     }
 }
 
-/// 2 to the power of `x`: e to the power of what is left of `x` beside a whole number, by a quotient of
+/// 2 to the power of `x`. `x` is split into a whole number and a rest; the power of the rest is a quotient of
 /// polynomials.
 pub(crate) fn exp2(x: f64) -> f64 {
-    // NaN is not within them either.
+    // NaN is outside the range too.
     if !(-1_074.0..=1_023.999_999_999_999_9).contains(&x) {
         return x.exp2();
     }
-    // The nearest whole number; halves go away from 0.
+    // The nearest whole number; halves are rounded away from 0.
     let whole = (x + 0.5_f64.copysign(x)) as i32;
     let part = x - f64::from(whole);
     let (high, low) = (part * LN_2_HIGH, -part * LN_2_LOW);
@@ -80,7 +80,7 @@ pub(crate) fn exp2(x: f64) -> f64 {
     ];
     let correction = r - square * polynomial.into_iter().fold(0.0, |sum, p| p + square * sum);
     let power = 1.0 - ((low - (r * correction) / (2.0 - correction)) - high);
-    // In two steps, of which none leaves the range of floats.
+    // In two steps, so that no factor leaves the range of floats.
     power * two_to(whole / 2) * two_to(whole - whole / 2)
 }
 
@@ -89,7 +89,7 @@ fn two_to(exponent: i32) -> f64 {
     f64::from_bits(((1023 + exponent) as u64) << 52)
 }
 
-/// The area hyperbolic sine.
+/// The inverse hyperbolic sine.
 pub(crate) fn asinh(x: f64) -> f64 {
     match x.abs() {
         large if large > LARGE => (large.ln() + std::f64::consts::LN_2).copysign(x),
@@ -97,8 +97,8 @@ pub(crate) fn asinh(x: f64) -> f64 {
     }
 }
 
-/// The area hyperbolic cosine. The formula of its definition loses digits near 1 (those here are of e_acosh.c in
-/// FreeBSD's msun, which Go has too).
+/// The inverse hyperbolic cosine, by the formulas of e_acosh.c in FreeBSD's msun, as in Go. The formula of the
+/// definition loses digits near 1.
 pub(crate) fn acosh(x: f64) -> f64 {
     let beyond = x - 1.0;
     match x {
@@ -109,7 +109,7 @@ pub(crate) fn acosh(x: f64) -> f64 {
     }
 }
 
-/// The area hyperbolic tangent, by the formulas of e_atanh.c in FreeBSD's msun, which Go has too.
+/// The inverse hyperbolic tangent, by the formulas of e_atanh.c in FreeBSD's msun, as in Go.
 pub(crate) fn atanh(x: f64) -> f64 {
     let size = x.abs();
     let twice = size + size;
@@ -127,7 +127,7 @@ pub(crate) fn atanh(x: f64) -> f64 {
 mod tests {
     use super::*;
 
-    // Values on the right are what Go 1.26 prints.
+    // The values on the right are printed by Go 1.26.
     #[test]
     fn the_last_digit_is_that_of_go() {
         for (x, want) in EXP2 {
@@ -153,7 +153,7 @@ mod tests {
         assert!(log2(-1.0).is_nan() && exp2(f64::NAN).is_nan());
     }
 
-    // Values on the right are what the C library of GNU gives.
+    // The values on the right are those of the GNU C library.
     #[test]
     fn area_functions_are_right_to_the_last_digit_but_one() {
         let of = |function: fn(f64) -> f64, x: f64, want: f64| {

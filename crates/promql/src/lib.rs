@@ -1,6 +1,7 @@
-//! PromQL, the query language of Prometheus 3.16: text to a checked tree, and its evaluation.
+//! PromQL, the query language of Prometheus 3.16: parses queries to checked trees and evaluates
+//! them.
 //!
-//! No HTTP, no CQL and no files: what is stored comes through a trait, limits and times are
+//! No HTTP, no CQL and no files: data comes through the trait `Store`, limits and times are
 //! arguments.
 
 mod aggregate;

@@ -1,13 +1,13 @@
 //! Names of metrics and labels in the text of a query: which of them need no quotes.
 //!
-//! A name that needs none is printed without, so the text of a tree gives the tree again. In quotes any
-//! name may stand. Colons are not looked at here.
+//! A name that needs no quotes is printed without them, so the printed text parses to the same tree. Quotes allow any
+//! name. Colons are handled elsewhere.
 
 use std::cell::OnceCell;
 
 use regex_syntax::hir::{ClassUnicode, HirKind};
 
-/// What names may be made of without quotes.
+/// The characters of names without quotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Names {
     /// Letters and digits of ASCII, and `_`.
@@ -16,11 +16,11 @@ pub enum Names {
     Unicode,
 }
 
-/// Looks at the characters of names.
+/// Checks the characters of names.
 #[derive(Debug)]
 pub(crate) struct NameRule {
     names: Names,
-    /// All letters; read when the first one is asked for that is not of ASCII.
+    /// All letters of Unicode; loaded for the first character that is not ASCII.
     letters: OnceCell<ClassUnicode>,
 }
 
@@ -34,7 +34,7 @@ impl NameRule {
         c.is_ascii_alphabetic() || c == '_' || self.names == Names::Unicode && self.is_letter(c)
     }
 
-    /// Whether it can stand in a name, but not as its first character.
+    /// Whether a name can have this character after the first one.
     pub(crate) fn continues(&self, c: char) -> bool {
         c.is_ascii_digit() || self.starts(c) || self.names == Names::Unicode && c == '.'
     }
@@ -45,7 +45,7 @@ impl NameRule {
         chars.next().is_some_and(|c| self.starts(c)) && chars.all(|c| self.continues(c))
     }
 
-    /// Whether it is a letter of a script with more letters than ASCII has.
+    /// Whether it is a letter outside ASCII.
     fn is_letter(&self, c: char) -> bool {
         let letters = || match regex_syntax::parse("\\p{L}").map(|class| class.into_kind()) {
             Ok(HirKind::Class(regex_syntax::hir::Class::Unicode(letters))) => letters,
@@ -76,7 +76,7 @@ mod tests {
             ("温度", false, true),
             ("a-b", false, false),
             ("a b", false, false),
-            // A digit, a mark and a number that are none of ASCII.
+            // A digit, a mark and a number that are not ASCII.
             ("a\u{664}", false, false),
             ("a\u{301}", false, false),
             ("\u{2168}", false, false),

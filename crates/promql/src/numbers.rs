@@ -1,7 +1,7 @@
 //! The values of numbers and durations, and durations as text.
 //!
-//! Numbers are those of Go: a leading `0` means octal, `0x` hexadecimal, `_` may stand between
-//! digits. Durations are those of Prometheus: whole numbers with units, from years down to
+//! Numbers have Go's syntax: a leading `0` means octal, `0x` hexadecimal, and `_` may be between
+//! digits. Durations have Prometheus' syntax: whole numbers with units, from years down to
 //! milliseconds, each unit at most once. Errors have Prometheus' texts.
 
 use super::go_float::{go_float, separators_fit};
@@ -76,7 +76,7 @@ fn split_while(text: &str, fits: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|c| !fits(c)).unwrap_or(text.len()))
 }
 
-/// Milliseconds as a duration: `1h30m`. Years and weeks only when nothing is left over.
+/// Milliseconds as a duration: `1h30m`. Years and weeks are used only if nothing is left over.
 pub fn format_duration(millis: i64) -> String {
     let mut text = String::from(if millis < 0 { "-" } else { "" });
     let mut rest = millis.unsigned_abs();

@@ -44,7 +44,7 @@ pub enum BinaryOp {
 }
 
 impl BinaryOp {
-    /// All there are.
+    /// All operators.
     pub const ALL: [Self; 18] = [
         Self::Add,
         Self::Sub,
@@ -66,7 +66,7 @@ impl BinaryOp {
         Self::Unless,
     ];
 
-    /// Its text.
+    /// The text of the operator.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Add => "+",
@@ -90,7 +90,7 @@ impl BinaryOp {
         }
     }
 
-    /// How tightly it binds; `^` most, and it alone binds to the right.
+    /// The precedence; higher binds tighter. Only `^` is right-associative.
     pub const fn precedence(self) -> u8 {
         match self {
             Self::Or => 1,
@@ -132,7 +132,7 @@ impl fmt::Display for BinaryOp {
     }
 }
 
-/// `+` or `-` before something.
+/// `+` or `-` before an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Sign {
     /// `+`
@@ -150,7 +150,7 @@ impl fmt::Display for Sign {
     }
 }
 
-/// What folds the series of a group.
+/// An aggregation operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "named as in PromQL")]
 pub enum Aggregator {
@@ -171,7 +171,7 @@ pub enum Aggregator {
 }
 
 impl Aggregator {
-    /// All there are.
+    /// All aggregators.
     pub const ALL: [Self; 14] = [
         Self::Avg,
         Self::BottomK,
@@ -215,7 +215,7 @@ impl Aggregator {
         matches!(self, TopK | BottomK | CountValues | Quantile | LimitK | LimitRatio)
     }
 
-    /// Whether it is there only with the experimental features.
+    /// Whether it needs the experimental features.
     pub const fn is_experimental(self) -> bool {
         matches!(self, Self::LimitK | Self::LimitRatio)
     }

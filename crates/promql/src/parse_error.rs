@@ -1,29 +1,29 @@
 //! Why a text is not an expression, and where.
 //!
-//! The texts are those of Prometheus 3.16, as clients compare them.
+//! The texts are those of Prometheus 3.16, because clients compare them.
 
 use super::position::{LineColumn, Span};
 
 /// Why a text is not an expression. `Display` begins with `line:column`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}: parse error: {message}", shown(*.place))]
+#[error("{}: parse error: {message}", line_column(*.place))]
 pub struct ParseError {
     /// Where, in bytes from 0.
     pub span: Span,
-    /// Where it starts, as people count; none in a text that is empty.
+    /// Line and column of the start; `None` for an empty text.
     pub place: Option<LineColumn>,
     /// What is wrong.
     pub message: String,
 }
 
 impl ParseError {
-    /// An error about this part of a query. In a box, as it is rare and goes through many hands.
+    /// An error about this part of a query; boxed, so that results stay small.
     pub(crate) fn at(query: &str, span: Span, message: impl Into<String>) -> Box<Self> {
         let place = (!query.is_empty()).then(|| span.line_column(query));
         Box::new(Self { span, place, message: message.into() })
     }
 }
 
-fn shown(place: Option<LineColumn>) -> String {
+fn line_column(place: Option<LineColumn>) -> String {
     place.map_or_else(|| "unknown position".into(), |place| place.to_string())
 }

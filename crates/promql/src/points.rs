@@ -1,10 +1,9 @@
 //! The points of one series at all steps of an evaluation.
 //!
-//! Floats lie by step. A step without a float holds the bits of the stale marker: no value has
-//! them, since selectors leave out stale markers and arithmetic quiets every NaN. So a
-//! missing point costs no second look-up and loops over floats stay plain.
-//! At a step there is a float or a histogram, never both.
-//! Histograms are counted in the budget of the query before they are taken in, wherever the points go from there.
+//! Floats are indexed by step. A step without a float holds the bits of the stale marker. No value has these bits:
+//! selectors drop stale markers, and arithmetic quiets every NaN. A missing point therefore needs no second look-up,
+//! and loops over floats stay simple. A step has a float or a histogram, never both.
+//! Histograms are counted in the budget of the query before they are added; the count moves with the points.
 
 use std::sync::Arc;
 
@@ -45,7 +44,7 @@ impl Value {
         }
     }
 
-    /// How many samples it counts for: a histogram as many floats as it has of 16 bytes.
+    /// How many samples it counts for; a histogram counts for one sample per 16 bytes.
     pub fn samples(&self) -> usize {
         match self {
             Self::Float(_) => 1,
@@ -64,7 +63,7 @@ pub enum ValueRef<'a> {
 }
 
 impl ValueRef<'_> {
-    /// An owned one; histograms are shared.
+    /// The owned value; histograms are shared.
     pub fn to_owned(self) -> Value {
         match self {
             Self::Float(value) => Value::Float(value),
@@ -77,24 +76,25 @@ impl ValueRef<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct Points {
     floats: Vec<f64>,
-    /// Empty, or one entry a step.
+    /// Empty, or one entry per step.
     histograms: Vec<Option<Arc<FloatHistogram>>>,
-    /// What `histograms` take; `None` until there is one.
+    /// The memory of `histograms`; `None` before the first one.
     counted: Option<Box<Counted>>,
 }
 
-/// What the histograms of a series take.
+/// The memory of the histograms of a series.
 #[derive(Debug)]
 struct Counted {
     held: Held,
-    /// Bytes of them. One that several steps share is counted once if it was put at one after the other.
+    /// Bytes of the histograms. A histogram that several steps share is counted once if it was set at them one after
+    /// the other.
     bytes: usize,
-    /// The step at which one was put last.
+    /// The step that was set last.
     last: usize,
 }
 
 impl Counted {
-    /// A histogram that was taken out.
+    /// Stops counting a histogram that was removed.
     #[cold]
     fn forget(&mut self, histogram: &Arc<FloatHistogram>) {
         if Arc::strong_count(histogram) == 1 {
@@ -103,32 +103,32 @@ impl Counted {
     }
 }
 
-/// Points that wait, of which all is counted in the budget of the query.
+/// Points that are kept for later; all their memory is counted in the budget of the query.
 #[derive(Debug)]
 pub(crate) struct KeptPoints {
     points: Points,
     _held: Held,
 }
 
-/// Bytes of points that wait beside their floats and histograms.
+/// Bytes of kept points beside their floats and histograms.
 const KEPT_BYTES: usize = size_of::<KeptPoints>() + 64;
 
 impl KeptPoints {
-    /// Keeps these.
+    /// Keeps `points`.
     pub(crate) fn new(points: Points, budget: &Arc<Budget>) -> Result<Self, QueryError> {
         let mut held = budget.nothing();
         held.take(points.samples(), points.steps() * size_of::<f64>() + KEPT_BYTES)?;
         Ok(Self { points, _held: held })
     }
 
-    /// No point at any of so many steps.
+    /// Absent points at `steps` steps.
     pub(crate) fn absent(steps: usize, budget: &Arc<Budget>) -> Result<Self, QueryError> {
         let mut held = budget.nothing();
         held.take(0, steps.saturating_mul(size_of::<f64>()).saturating_add(KEPT_BYTES))?;
         Ok(Self { points: Points::absent(steps), _held: held })
     }
 
-    /// Only the points: who takes them uses them up.
+    /// The points, whose floats are no longer counted: the caller consumes them.
     pub(crate) fn into_points(self) -> Points {
         self.points
     }
@@ -149,14 +149,14 @@ impl std::ops::DerefMut for KeptPoints {
 }
 
 impl Points {
-    /// No point at any of so many steps.
+    /// Absent points at `steps` steps.
     pub(crate) fn absent(steps: usize) -> Self {
         let mut points = Self::default();
         points.clear(steps);
         points
     }
 
-    /// Forgets everything and makes room for so many steps.
+    /// Removes all points and sets the number of steps.
     pub(crate) fn clear(&mut self, steps: usize) {
         self.floats.clear();
         self.floats.resize(steps, ABSENT);
@@ -173,7 +173,7 @@ impl Points {
         &self.floats
     }
 
-    /// The same, to be changed in place. Histograms stay as they are.
+    /// The floats, mutable. Histograms stay as they are.
     pub(crate) fn floats_mut(&mut self) -> &mut [f64] {
         &mut self.floats
     }
@@ -202,7 +202,7 @@ impl Points {
         self.histograms.get(step)?.as_ref()
     }
 
-    /// Puts a point at a step. Fails where the budget has no room for it.
+    /// Sets the point at a step. Fails if the budget has no room for it.
     pub(crate) fn set(
         &mut self,
         step: usize,
@@ -218,13 +218,13 @@ impl Points {
         }
     }
 
-    /// Puts a float at a step.
+    /// Sets a float at a step.
     pub(crate) fn set_float(&mut self, step: usize, value: f64) {
         self.floats[step] = value;
         self.take_histogram(step);
     }
 
-    /// Puts a histogram at a step. Fails where the budget has no room for it.
+    /// Sets a histogram at a step. Fails if the budget has no room for it.
     pub(crate) fn set_histogram(
         &mut self,
         step: usize,
@@ -252,7 +252,7 @@ impl Points {
         Ok(())
     }
 
-    /// Takes the point away from a step.
+    /// Removes the point at a step.
     pub(crate) fn remove(&mut self, step: usize) {
         self.floats[step] = ABSENT;
         self.take_histogram(step);
@@ -266,7 +266,7 @@ impl Points {
         }
     }
 
-    /// Leaves only floats.
+    /// Removes all histograms.
     pub(crate) fn drop_histograms(&mut self) {
         self.histograms.clear();
         if let Some(counted) = &mut self.counted {
@@ -275,25 +275,25 @@ impl Points {
         }
     }
 
-    /// Steps and points, where there are points.
+    /// The steps that have a point, with their points.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, ValueRef<'_>)> {
         (0..self.steps()).filter_map(|step| Some((step, self.get(step)?)))
     }
 
-    /// Steps and histograms, where there are histograms.
+    /// The steps that have a histogram, with their histograms.
     pub(crate) fn histograms(&self) -> impl Iterator<Item = (usize, &Arc<FloatHistogram>)> {
         let histograms = self.histograms.iter().enumerate();
         histograms.filter_map(|(step, histogram)| Some((step, histogram.as_ref()?)))
     }
 
-    /// How many samples they count for.
+    /// How many samples the points count for.
     pub(crate) fn samples(&self) -> usize {
         let floats = self.floats.iter().filter(|value| !is_stale(**value)).count();
         let histograms = self.histograms.iter().flatten();
         floats + histograms.map(|histogram| histogram.samples()).sum::<usize>()
     }
 
-    /// Takes the points of `other` in. Fails where both have one at a step.
+    /// Adds the points of `other`. Fails if both have a point at the same step.
     pub(crate) fn merge(&mut self, other: &Self, budget: &Arc<Budget>) -> Result<(), QueryError> {
         for (step, value) in other.iter() {
             if self.get(step).is_some() {
@@ -331,7 +331,7 @@ mod tests {
             points.set_histogram(step, wide(), &budget).expect("there is room");
         }
         assert!((5 * bytes..6 * bytes).contains(&budget.bytes()));
-        // In the place of others.
+        // These replace others.
         for step in (0..4).cycle().take(100) {
             points.set_histogram(step, wide(), &budget).expect("there is room");
         }

@@ -1,7 +1,7 @@
-//! Where something stands in the text of a query.
+//! Positions in the text of a query.
 //!
-//! Positions are bytes from 0; people see them as `line:column`, both from 1, the column in bytes.
-//! Nothing here knows the language.
+//! Positions are byte offsets from 0. They are printed as `line:column`, both from 1, the column
+//! in bytes. Nothing here depends on the language.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ impl Span {
     }
 }
 
-/// A place in a text as people count; shown as `line:column`.
+/// A position in a text; printed as `line:column`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineColumn {
     /// From 1.

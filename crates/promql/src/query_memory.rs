@@ -1,7 +1,7 @@
-//! What all queries hold together, and may; and whose turn it is to open a selection.
+//! The memory that all queries hold together, its limit, and the permits to open selections.
 //!
-//! Where memory is short, a query may still hold a little. What queries took since the process was last looked at
-//! counts as if the process had it already. What one query may hold is for its budget.
+//! When memory is short, a query may still hold a little. What queries took since the memory of the process was last
+//! measured counts in addition. The limit of one query is in its budget.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -12,31 +12,31 @@ use super::error::QueryError;
 use promkairos_model::ShownSize;
 use promkairos_storage::{MEMORY_LIMIT, Pressure, Refused};
 
-/// A query that holds no more than this part of what the process may have goes on when memory is short.
+/// When memory is short, a query may hold the memory limit divided by this.
 const LITTLE: u64 = 256;
-/// Parts of what a query may hold: a selection is opened with one, and only if that is too little with all.
+/// A selection is opened with the limit of a query divided by this; only if that is too little, with the whole limit.
 const OPENINGS: u32 = 16;
 
-/// What all queries of an engine hold together, and may.
+/// The memory that all queries of an engine hold together, and its limit.
 #[derive(Debug)]
 pub struct QueryMemory {
     bytes: AtomicUsize,
-    /// Bytes held when the process was last looked at.
+    /// Bytes held when the memory of the process was last measured.
     looked_at: AtomicUsize,
     max_bytes: usize,
     pressure: Arc<Pressure>,
-    /// What is opened holds label sets that no budget has yet: all that is opened at a time, but for one
-    /// large selection, has no more than one query may hold.
+    /// A selection that is being opened holds label sets that no budget counts yet. These permits limit such
+    /// selections together, except one large selection, to the limit of one query.
     openings: Semaphore,
-    /// The same for one that needs all of what a query may hold.
+    /// The permit for a selection that needs the whole limit of a query.
     large_opening: Semaphore,
 }
 
-/// Leave to open a selection.
+/// The permit to open a selection.
 pub(crate) struct Opening<'a> {
     /// Most bytes that its label sets may have.
     pub(crate) max_bytes: usize,
-    _turn: SemaphorePermit<'a>,
+    _permit: SemaphorePermit<'a>,
 }
 
 impl QueryMemory {
@@ -48,7 +48,7 @@ impl QueryMemory {
         Self { bytes, looked_at, max_bytes, pressure, openings, large_opening }
     }
 
-    /// The memory of the process was looked at, with all that is held now.
+    /// Notes that the memory of the process was measured, with all that is held now.
     pub fn looked_at(&self) {
         self.looked_at.store(self.bytes(), Relaxed);
     }
@@ -58,28 +58,28 @@ impl QueryMemory {
         self.bytes.load(Relaxed)
     }
 
-    /// Leave to open a selection of a query that may hold so much, in turn with those of all queries.
+    /// Waits for the permit to open a selection, with a share of the limit `of_query` of its query.
     pub(crate) async fn opening(&self, of_query: usize) -> Result<Opening<'_>, QueryError> {
-        let turn = self.openings.acquire().await.map_err(|_| QueryError::Canceled)?;
+        let permit = self.openings.acquire().await.map_err(|_| QueryError::Canceled)?;
         let mut max_bytes = of_query / OPENINGS as usize;
         if self.is_short(self.bytes()) {
             max_bytes = max_bytes.min(self.little());
         }
-        Ok(Opening { max_bytes, _turn: turn })
+        Ok(Opening { max_bytes, _permit: permit })
     }
 
-    /// The same for a selection to which that was too little.
+    /// Like `opening`, with the whole limit of the query. Fails if memory is short.
     pub(crate) async fn large_opening(&self, of_query: usize) -> Result<Opening<'_>, QueryError> {
-        let turn = self.large_opening.acquire().await.map_err(|_| QueryError::Canceled)?;
+        let permit = self.large_opening.acquire().await.map_err(|_| QueryError::Canceled)?;
         let now = self.bytes();
         if self.is_short(now) {
             return Err(self.refuse(self.short(now)));
         }
-        Ok(Opening { max_bytes: of_query, _turn: turn })
+        Ok(Opening { max_bytes: of_query, _permit: permit })
     }
 
-    /// Takes more for a query that then holds `of_query` bytes. They are held, whatever the answer is; the
-    /// error says why it is too much.
+    /// Takes `bytes` for a query that then holds `of_query` bytes. They are held even on an error, which says why
+    /// they are too much.
     pub(crate) fn try_take(&self, bytes: usize, of_query: usize) -> Result<(), String> {
         let now = self.bytes.fetch_add(bytes, Relaxed) + bytes;
         let little = self.little();
@@ -96,18 +96,18 @@ impl QueryMemory {
         if self.is_short(now) { Err(self.short(now)) } else { Ok(()) }
     }
 
-    /// A query is refused.
+    /// Counts a refused query and returns its error.
     pub(crate) fn refuse(&self, why: String) -> QueryError {
         self.pressure.count(Refused::Query);
         QueryError::Limit { what: why, setting: MEMORY_LIMIT }
     }
 
-    /// What a query may always hold.
+    /// Bytes that a query may always hold.
     fn little(&self) -> usize {
         usize::try_from(self.pressure.limit() / LITTLE).unwrap_or(usize::MAX)
     }
 
-    /// Bytes that queries took since the process was last looked at, if they hold `now` bytes.
+    /// Bytes that queries took since the last measurement, if they hold `now` bytes.
     fn taken(&self, now: usize) -> u64 {
         now.saturating_sub(self.looked_at.load(Relaxed)) as u64
     }
@@ -137,7 +137,7 @@ impl QueryMemory {
 }
 
 impl PartialEq for QueryMemory {
-    /// Whether they are one.
+    /// Whether both are the same object.
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
     }
@@ -146,7 +146,7 @@ impl PartialEq for QueryMemory {
 impl Eq for QueryMemory {}
 
 impl Default for QueryMemory {
-    /// As much as there is.
+    /// Without a limit.
     fn default() -> Self {
         Self::new(usize::MAX, Arc::default())
     }

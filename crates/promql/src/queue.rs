@@ -1,13 +1,14 @@
-//! Queues of requests that wait for something: how many wait, and how many may.
+//! The number of requests that wait for something, and its limit.
 //!
-//! What is waited for, and for how long, is the caller's to say. Who waits is counted until its [`Waiting`] is dropped.
+//! The caller decides what a request waits for, and for how long. A request is counted until its [`Waiting`] is
+//! dropped.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::error::QueryError;
 use super::settings::MAX_QUEUE;
 
-/// How many wait.
+/// The number of waiting requests.
 #[derive(Debug, Default)]
 pub(crate) struct Queue(AtomicUsize);
 
@@ -15,18 +16,19 @@ pub(crate) struct Queue(AtomicUsize);
 pub(crate) struct Waiting<'a>(&'a Queue);
 
 impl Queue {
-    /// Whether nobody waits.
+    /// Whether no request waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.load(Relaxed) == 0
     }
 
-    /// One more waits.
+    /// Counts one more waiting request.
     pub(crate) fn join(&self) -> Waiting<'_> {
         self.0.fetch_add(1, Relaxed);
         Waiting(self)
     }
 
-    /// One more query waits, unless `most` wait already. `until` goes on with "too many queries wait".
+    /// Counts one more waiting query. Fails if `most` queries wait already. `until` continues the text "too many
+    /// queries wait".
     pub(crate) fn join_within(&self, most: usize, until: &str) -> Result<Waiting<'_>, QueryError> {
         let before = self.0.fetch_add(1, Relaxed);
         let waiting = Waiting(self);

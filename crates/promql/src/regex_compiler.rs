@@ -1,8 +1,8 @@
-//! The compiler of requests' costly regular expressions: a few at a time, on threads that may block, within the time of
-//! the request and within the memory that there is for them.
+//! Compiles the costly regular expressions of requests: a few at a time, on blocking threads, within the deadline of
+//! the request and a memory limit.
 //!
-//! Requests whose patterns are cheap or cached never come here (see [`PatternSet`]). What a request is, and how it is
-//! read, is not known.
+//! Requests whose patterns are cheap or cached do not come here (see [`PatternSet`]). The form of a request is not
+//! known here.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -25,34 +25,34 @@ use promkairos_model::{
 };
 use promkairos_storage::MEMORY_LIMIT;
 
-/// Bytes by which room is given.
+/// The unit of `room`, in bytes.
 const UNIT: usize = 1 << 10;
-/// How many times the size of its text a pattern takes in memory while it is read and compiled.
+/// Memory for parsing and compiling a pattern, as a multiple of the size of its text.
 const READING: usize = 100;
 
 /// Compiles the regular expressions of all requests.
 #[derive(Debug)]
 pub struct RegexCompiler {
     cache: Arc<PatternCache>,
-    /// Bytes that the patterns of a request may take compiled.
+    /// Most bytes of the compiled patterns of a request.
     most_bytes: usize,
-    /// Room for what is compiled and not cached, until its requests have ended.
+    /// Memory for compiled patterns that are not cached, until their requests end.
     room: Arc<Semaphore>,
-    /// Half of the processors: the other half is for everybody else.
-    places: Arc<Semaphore>,
+    /// Permits for half of the processors; the other half is left to other work.
+    permits: Arc<Semaphore>,
     waiting: Queue,
 }
 
-/// Until when the regular expressions of a request have to be compiled, and how many requests may wait for that.
+/// The deadline for compiling the patterns of a request, and the limit of the queue.
 #[derive(Debug, Clone, Copy)]
 pub struct CompileDeadline {
-    /// When it began.
+    /// When the request began.
     pub began: Instant,
-    /// How long it may take.
+    /// How long the request may take.
     pub limit: Duration,
-    /// Who says so.
+    /// The source of that limit.
     pub of: LimitSource,
-    /// Requests that may wait.
+    /// Most requests that may wait.
     pub max_queue: usize,
 }
 
@@ -72,22 +72,22 @@ impl CompileDeadline {
     }
 }
 
-/// Memory of the patterns of a request, which others have when this is dropped.
+/// Memory of the patterns of a request; given back on drop.
 #[derive(Debug, Default)]
 pub struct PatternRoom {
     _taken: Vec<OwnedSemaphorePermit>,
 }
 
 impl Default for RegexCompiler {
-    /// As much as there is.
+    /// With the largest limit, `MAX_REQUEST_REGEX_BYTES`.
     fn default() -> Self {
         Self::new(usize::MAX)
     }
 }
 
 impl RegexCompiler {
-    /// `bytes` is what the patterns of all requests under way may take, and those of a single request; the cache has
-    /// half of it.
+    /// `bytes` limits the patterns of all running requests together, and of a single request. The cache gets half of
+    /// it.
     pub fn new(bytes: usize) -> Self {
         let most_bytes = bytes.clamp(UNIT, MAX_REQUEST_REGEX_BYTES);
         let processors = available_parallelism().map_or(1, NonZero::get);
@@ -95,17 +95,17 @@ impl RegexCompiler {
             cache: Arc::new(PatternCache::new(most_bytes / 2)),
             most_bytes,
             room: Arc::new(Semaphore::new(most_bytes / UNIT)),
-            places: Arc::new(Semaphore::new((processors / 2).max(1))),
+            permits: Arc::new(Semaphore::new((processors / 2).max(1))),
             waiting: Queue::default(),
         }
     }
 
-    /// For a request.
+    /// A pattern set for a request.
     pub fn set(&self) -> PatternSet {
         PatternSet::new(&self.cache, self.most_bytes)
     }
 
-    /// Compiles what a request misses.
+    /// Compiles the missing patterns of a request.
     pub async fn compile(
         &self,
         mut set: PatternSet,
@@ -115,27 +115,27 @@ impl RegexCompiler {
         self.check_texts(&missing)?;
         let until = " until their regular expressions are compiled";
         let waiting = self.waiting.join_within(deadline.max_queue, until)?;
-        let place = deadline.wait(&self.places, 1).await?;
+        let permit = deadline.wait(&self.permits, 1).await?;
         let measured = missing.clone();
         let measure = move || {
-            let _place = place;
+            let _permit = permit;
             Ok(measured.iter().map(Missing::bytes).fold(0, usize::saturating_add))
         };
         let bytes: usize = self.in_time(deadline, measure).await?;
         let units = (bytes / UNIT).clamp(1, self.most_bytes / UNIT);
         let taken = deadline.wait(&self.room, u32::try_from(units).unwrap_or(u32::MAX)).await?;
-        let place = deadline.wait(&self.places, 1).await?;
+        let permit = deadline.wait(&self.permits, 1).await?;
         drop(waiting);
         // The caller may have gone; the permit is held until the compilation ends.
         let compile = move || {
-            let _place = place;
+            let _permit = permit;
             missing.iter().for_each(|one| set.compile(one));
             Ok((set, PatternRoom { _taken: vec![taken] }))
         };
         self.in_time(deadline, compile).await
     }
 
-    /// The pattern with its groups, on a thread that may block. What it takes is held.
+    /// Compiles a pattern with its groups, on the blocking thread of the caller. Its memory is added to `held`.
     pub(crate) fn groups(
         &self,
         pattern: &str,
@@ -152,7 +152,7 @@ impl RegexCompiler {
         if bytes <= CHEAP_BYTES {
             return Ok(share(anchored_re2(pattern, most)));
         }
-        let _place = runtime.block_on(deadline.wait(&self.places, 1))?;
+        let _permit = runtime.block_on(deadline.wait(&self.permits, 1))?;
         let reading = pattern.len().saturating_mul(READING);
         held.take(0, compiled_bytes(pattern).unwrap_or(0).min(most).saturating_add(reading))?;
         let regex = share(anchored_re2(pattern, most));
@@ -160,7 +160,7 @@ impl RegexCompiler {
         Ok(regex)
     }
 
-    /// What `work` gives, if it does in time. It goes on without its caller.
+    /// The result of `work`, or a time-out. After a time-out `work` goes on.
     async fn in_time<T: Send + 'static>(
         &self,
         deadline: &CompileDeadline,
@@ -171,7 +171,7 @@ impl RegexCompiler {
         done.map_or_else(|_| Err(deadline.late()), joined)
     }
 
-    /// Reading takes memory too, of which nothing is counted.
+    /// Parsing takes memory that is not counted, so the length of all texts is limited.
     fn check_texts(&self, missing: &[Missing]) -> Result<(), QueryError> {
         let texts: usize = missing.iter().map(Missing::text_bytes).sum();
         let most = self.most_bytes * 2 / READING;
@@ -187,7 +187,7 @@ impl RegexCompiler {
 }
 
 impl PartialEq for RegexCompiler {
-    /// Whether they are one.
+    /// Whether both are the same object.
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
     }
@@ -196,7 +196,7 @@ impl PartialEq for RegexCompiler {
 impl Eq for RegexCompiler {}
 
 impl PatternRoom {
-    /// Both.
+    /// The memory of both.
     pub fn and(mut self, other: Self) -> Self {
         self._taken.extend(other._taken);
         self
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
     use promkairos_model::MatchOp;
 
-    /// Takes long to compile, even in a debug build no more than a second.
+    /// A pattern that is slow to compile: at most a second in a debug build.
     fn costly(number: usize) -> String {
         format!("{}{number}", "(a{1,9}b.*){1,9}".repeat(20))
     }
@@ -234,11 +234,11 @@ mod tests {
     #[tokio::test]
     async fn compiling_is_inside_the_time_and_the_queue() {
         let compiler = RegexCompiler::new(16 << 20);
-        let all = compiler.places.available_permits() as u32;
-        let places = Arc::clone(&compiler.places).try_acquire_many_owned(all).expect("all");
+        let all = compiler.permits.available_permits() as u32;
+        let taken = Arc::clone(&compiler.permits).try_acquire_many_owned(all).expect("all");
         let (set, texts) = missing(&compiler, &costly(1));
         let short = deadline(Duration::from_millis(5), 1);
-        let error = compiler.compile(set, texts, &short).await.expect_err("no place").to_string();
+        let error = compiler.compile(set, texts, &short).await.expect_err("no permit").to_string();
         let want = "query timed out in compiling of regular expressions: longer than 5ms, which is the setting \
                     query-timeout";
         assert_eq!(error, want);
@@ -249,15 +249,15 @@ mod tests {
         let (set, texts) = missing(&compiler, &costly(2));
         let error = compiler.compile(set, texts, &long).await.expect_err("one waits").to_string();
         assert!(error.ends_with("more than 1, which is the setting query-max-queue"), "{error}");
-        drop(places);
-        let (mut set, room) = waits.await.expect("it has a place");
+        drop(taken);
+        let (mut set, room) = waits.await.expect("it has a permit");
         let share = set.share(1);
         let matcher = set.matcher(share, MatchOp::Regex, "l", &costly(1)).expect("compiled");
         assert!(matcher.matches(&format!("{}1", "ab".repeat(20))));
         assert!(compiler.room.available_permits() < compiler.most_bytes / UNIT);
         drop(room);
         assert_eq!(compiler.room.available_permits(), compiler.most_bytes / UNIT);
-        // It is known now.
+        // The pattern is cached now.
         let mut set = compiler.set();
         set.matcher(share, MatchOp::Regex, "l", &costly(1)).expect("known");
         assert!(set.take_missing().is_empty());

@@ -1,7 +1,7 @@
 //! The series of an operator's result, whose label sets are counted in the budget of the query.
 //!
-//! A label set that is shared with the operator below was counted there: of it only its place is. What the labels
-//! mean is not known here.
+//! A label set that is shared with the operator below was counted there; here only its entry in the list is counted.
+//! Labels are not interpreted here.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use super::error::QueryError;
 use super::operators::Series;
 use promkairos_model::Labels;
 
-/// Bytes of a label set in memory beside its text: the counts of what shares it, and what the allocator adds.
+/// Bytes of a label set in memory beside its text: reference counts and the overhead of the allocator.
 pub(crate) const LABELS_BYTES: usize = 32;
 
-/// Bytes of a label set that is made.
+/// Bytes of a new label set.
 pub(crate) fn made_bytes(labels: &Labels) -> usize {
     labels.as_bytes().len() + LABELS_BYTES
 }
 
-/// Series, counted.
+/// Series whose memory is counted.
 #[derive(Debug)]
 pub(crate) struct SeriesList {
     series: Vec<Series>,
@@ -28,7 +28,7 @@ pub(crate) struct SeriesList {
 }
 
 impl SeriesList {
-    /// A list with room for `places` series; it may get more.
+    /// A list with room for `places` series; it can grow.
     pub(crate) fn new(places: usize, budget: &Arc<Budget>) -> Result<Self, QueryError> {
         let bytes = places.saturating_mul(size_of::<Series>());
         let mut held = budget.nothing();
@@ -36,7 +36,7 @@ impl SeriesList {
         Ok(Self { series: Vec::with_capacity(places), held, bytes })
     }
 
-    /// What `result` makes of each of these.
+    /// The results of `result` for each series of `input`.
     pub(crate) fn of(
         input: &[Series],
         budget: &Arc<Budget>,
@@ -47,18 +47,18 @@ impl SeriesList {
         Ok(list)
     }
 
-    /// Adds one whose labels are those of another list.
+    /// Adds a series that shares its labels with another list.
     pub(crate) fn push_shared(&mut self, series: Series) -> Result<(), QueryError> {
         self.push(series, 0)
     }
 
-    /// Adds one whose labels are new.
+    /// Adds a series with new labels.
     pub(crate) fn push_made(&mut self, series: Series) -> Result<(), QueryError> {
         let bytes = made_bytes(&series.labels);
         self.push(series, bytes)
     }
 
-    /// Adds what became of `origin`, which may have the same labels still.
+    /// Adds a series made from `origin`, which may share its labels.
     pub(crate) fn push_of(&mut self, series: Series, origin: &Series) -> Result<(), QueryError> {
         let shared = std::ptr::eq(series.labels.as_bytes(), origin.labels.as_bytes());
         if shared { self.push_shared(series) } else { self.push_made(series) }

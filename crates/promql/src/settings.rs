@@ -1,4 +1,4 @@
-//! What the engine is told once: the limits of queries and the features that are switched on.
+//! Settings of the engine: the limits of queries and the features that are switched on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::query_memory::QueryMemory;
 use super::regex_compiler::RegexCompiler;
 use promkairos_model::limits::MAX_QUERY_DEPTH;
 
-/// Names of settings, for errors that say which limit was passed.
+/// Names of settings, for errors that name the exceeded limit.
 pub(crate) const MAX_SAMPLES: &str = "query-max-samples";
 pub(crate) const MAX_BYTES: &str = "query-max-memory";
 pub(crate) const TIMEOUT: &str = "query-timeout";
@@ -24,13 +24,13 @@ pub struct Settings {
     pub max_samples: usize,
     /// Most bytes of labels and points that a query may hold in memory at a time.
     pub max_bytes: usize,
-    /// What all queries hold together, and may.
+    /// The memory that all queries hold together, and its limit.
     pub memory: Arc<QueryMemory>,
     /// Compiles the regular expressions of all requests.
     pub regex_compiler: Arc<RegexCompiler>,
-    /// Longest time that a query may take, waiting for its turn included.
+    /// Longest time that a query may take, including the time in the queue.
     pub timeout: Duration,
-    /// The same in its place, where it is not 0.
+    /// Replaces `timeout`, unless it is 0.
     pub max_duration: Duration,
     /// Most series of all selectors of a query; 0 = any number.
     pub max_series: u64,
@@ -42,19 +42,19 @@ pub struct Settings {
     pub max_concurrent: usize,
     /// Queries that may wait; more are refused.
     pub max_queue: usize,
-    /// How long a point counts as the newest one of its series.
+    /// The lookback delta: how long a point counts as the newest one of its series.
     pub lookback: Duration,
     /// Step of a subquery that names none.
     pub subquery_step: Duration,
-    /// When the metric's name goes.
+    /// When the metric name is removed.
     pub name_removal: NameRemoval,
     /// Whether start timestamps of points are used to find resets of counters.
     pub start_timestamps: StartTimestamps,
-    /// By what a metric is taken for a counter.
+    /// How a metric is recognized as a counter.
     pub counter_sign: CounterSign,
 }
 
-/// When the metric's name goes out of a result that no longer means the metric.
+/// When the metric name is removed from a result that no longer means the metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameRemoval {
     /// At each operation.
@@ -66,23 +66,23 @@ pub enum NameRemoval {
 /// Whether start timestamps are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartTimestamps {
-    /// They are not looked at.
+    /// They are ignored.
     Ignored,
-    /// They tell resets of counters.
+    /// They show counter resets.
     Used,
 }
 
-/// By what a metric is taken for a counter: `rate` of another is told to the user.
+/// How a metric is recognized as a counter. `rate` of any other metric adds an annotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CounterSign {
-    /// By the end of its name.
+    /// By the suffix of its name.
     Name,
     /// By its label `__type__`.
     Type,
 }
 
 impl Settings {
-    /// Longest time that a query may take, and the setting that says so.
+    /// Longest time that a query may take, and the setting of that limit.
     pub fn longest(&self) -> (Duration, &'static str) {
         match self.max_duration {
             Duration::ZERO => (self.timeout, TIMEOUT),

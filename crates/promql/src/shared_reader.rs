@@ -1,8 +1,8 @@
-//! Reads for several parts of a query from the store once.
+//! Reads series that several parts of a query use from the store only once.
 //!
-//! Series are read block by block, a block being a run of some series and bytes. What is read is kept until every
-//! part has had all of the block, whatever runs of series each of them works on. What is kept counts for the budget
-//! of the query and has at most a quarter of it; beyond that each part reads for itself.
+//! Series are read in blocks; a block is a run with a limit on series and bytes. A block is kept until every part has
+//! read all of it, whatever runs the parts read. Kept blocks count in the budget of the query. If the query would
+//! then hold more than a quarter of its limit, each part reads for itself.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -18,23 +18,23 @@ use promkairos_model::TimeRange;
 use promkairos_model::limits::READ_RUN_BYTES;
 use promkairos_storage::{Forecast, RunLength, SeriesReader, StoreError, chunk_bytes};
 
-/// Series of a block, at most.
+/// Most series of a block.
 const BLOCK: usize = 64;
 
-/// A reader for so many users.
+/// A reader that several users share.
 pub(crate) struct SharedReader {
     reader: Box<dyn SeriesReader>,
     /// Where blocks begin, and where the last one ends.
     bounds: Vec<usize>,
     users: usize,
-    /// By the first series.
+    /// Blocks by their first series.
     blocks: Mutex<HashMap<usize, Block>>,
     budget: Arc<Budget>,
 }
 
-/// A block that not every user has had.
+/// A block that some users have not read completely.
 struct Block {
-    /// Series, each counted once a user.
+    /// Series left to read, counted once for each user.
     left: usize,
     /// `None` = there is no room to keep it.
     read: Arc<OnceCell<Option<Kept>>>,
@@ -46,7 +46,7 @@ struct Kept {
 }
 
 impl SharedReader {
-    /// Shares the `reader` of so many series among so many users.
+    /// Shares the `reader` of `series` series among `users` users.
     pub(crate) fn new(
         reader: Box<dyn SeriesReader>,
         series: usize,
@@ -67,7 +67,7 @@ impl SharedReader {
         self.bounds[end - 1]..self.bounds[end]
     }
 
-    /// One more user has so many series of a block; the last one takes it away.
+    /// Notes that a user reads `series` series of a block. The last read removes the block.
     fn enter(&self, block: &Range<usize>, series: usize) -> Arc<OnceCell<Option<Kept>>> {
         let mut blocks = self.blocks.lock();
         let (first, all) = (block.start, block.len() * self.users);
@@ -81,7 +81,7 @@ impl SharedReader {
         read
     }
 
-    /// Some series of one block.
+    /// Reads some series of one block.
     async fn read_part(
         &self,
         block: Range<usize>,
@@ -107,7 +107,7 @@ impl SharedReader {
         }
     }
 
-    /// Room for these chunks, if there is some.
+    /// Takes memory for these chunks, if the budget has room.
     fn hold(&self, chunks: &[Vec<Chunk>]) -> Option<Held> {
         self.budget.hold_if_quarter(chunk_bytes(chunks))
     }
@@ -145,7 +145,7 @@ mod tests {
     use promkairos_chunk::encode_points;
     use promkairos_model::{Point, Value};
 
-    /// A hundred series of a point each; counts how often it is asked.
+    /// A hundred series of one point each; counts the reads.
     #[derive(Default)]
     struct Counting(Arc<AtomicUsize>);
 
@@ -175,7 +175,7 @@ mod tests {
         (reader, reads, budget)
     }
 
-    /// Reads all series in runs of so many, and checks whose they are.
+    /// Reads all series, `run` at a time, and checks that each read returns the right series.
     async fn read_all(reader: &SharedReader, run: usize) {
         for first in (0..100).step_by(run) {
             let end = 100.min(first + run);

@@ -1,28 +1,28 @@
-//! The functions: their names, what they take and what they give.
+//! The functions: their names, arguments and results.
 //!
-//! One table, from which the enum [`Function`] is made, so that whoever calls functions has to
-//! name each of them. It also says what the planner has to know of a function. What they compute
-//! is not here.
+//! One table, from which the enum [`Function`] is made, so a `match` over functions has to name
+//! each of them. The table also holds what the planner has to know of a function. The functions
+//! are computed elsewhere.
 
 use std::fmt;
 
 use super::value_type::ValueType;
 
-/// What a function takes and gives.
+/// The signature of a function.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Signature {
     /// Its name.
     pub name: &'static str,
     /// The types of its arguments.
     pub args: &'static [ValueType],
-    /// 0: it takes exactly these arguments. Otherwise the last of them need not be given, and may
-    /// be given as often as this says; without limit when negative.
+    /// 0: the function takes exactly these arguments. Otherwise the last argument is optional and
+    /// may be repeated up to this number of times, or without limit if negative.
     pub variadic: i8,
-    /// What it gives.
+    /// The type of its result.
     pub returns: ValueType,
     /// What it reads of native histograms.
     pub histograms: HistogramUse,
-    /// Whether it is there only with the experimental features.
+    /// Whether it needs the experimental features.
     pub experimental: bool,
     /// Whether its result depends on the time of the step even when its arguments do not.
     pub step_time: bool,
@@ -31,11 +31,11 @@ pub struct Signature {
 /// What a function reads of the native histograms in its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HistogramUse {
-    /// Count and sum alone.
+    /// Only count and sum.
     Totals,
-    /// Their buckets, whatever is done with its result.
+    /// The buckets, however the result is used.
     Buckets,
-    /// What is read of its result, which the calls around it say.
+    /// What the calls around it read of its result.
     AsOfResult,
 }
 
@@ -50,10 +50,10 @@ macro_rules! functions {
         pub enum Function { $($variant),* }
 
         impl Function {
-            /// All there are, sorted by name.
+            /// All functions, sorted by name.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// What it takes and gives.
+            /// The signature.
             pub const fn signature(self) -> &'static Signature {
                 match self {
                     $(Self::$variant => const { &Signature {

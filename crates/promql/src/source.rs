@@ -1,4 +1,4 @@
-//! What a query reads from the store: all its selections, opened before anything is evaluated.
+//! Opens the selections of a query before it is evaluated, and visits the points of chunks.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) struct Selected {
     pub series: Vec<Series>,
     /// Reads their chunks by their position.
     pub reader: Box<dyn SeriesReader>,
-    /// Where their points are wanted.
+    /// The times of the wanted points.
     pub range: TimeRange,
     _held: Held,
 }
@@ -72,7 +72,7 @@ async fn ask(
     store.select(&requested.matchers, requested.range, &hints).await
 }
 
-/// What takes the points of a series one after the other.
+/// Receives the points of a series one by one.
 pub(crate) trait Visitor {
     /// Whether start timestamps are wanted. Without them floats are read faster, and the start
     /// timestamps given are 0.
@@ -87,8 +87,8 @@ pub(crate) trait Visitor {
     fn point(&mut self, point: Point);
 }
 
-/// Gives the points of these chunks, as far as a chunk may have some in `range`, to `visitor`. What
-/// it is given may lie outside `range`.
+/// Passes the points of the chunks that overlap `range` to `visitor`. Some of the points may be
+/// outside `range`.
 pub(crate) fn visit(
     chunks: &[Chunk],
     range: TimeRange,

@@ -1,14 +1,14 @@
 //! The times at which an expression is evaluated.
 //!
-//! Instant and range queries are one thing: an instant query has one step. A subquery has steps
-//! of its own. Within one evaluation a point is known by the index of its step.
+//! An instant query is a range query with one step. A subquery has steps of its own. Within one
+//! evaluation a point is identified by the index of its step.
 
 /// Evaluation times: `start`, `start + interval`, … up to `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Steps {
     /// The first time, in milliseconds.
     pub start: i64,
-    /// No time is after this one. It need not be a step itself.
+    /// No step is after this time; it need not be a step itself.
     pub end: i64,
     /// Milliseconds between two steps; above 0.
     pub interval: i64,
@@ -34,7 +34,7 @@ impl Steps {
         self.start + self.interval * step as i64
     }
 
-    /// The time of the last step; `start` when there is none.
+    /// The time of the last step; `start` if there are no steps.
     pub fn last(&self) -> i64 {
         self.time(self.count().saturating_sub(1))
     }
@@ -49,8 +49,7 @@ impl Steps {
         Self { end: self.start.min(self.end), ..*self }
     }
 
-    /// Whether start and end are one time. Where Prometheus tells instant from range queries,
-    /// it looks at this.
+    /// Whether start and end are equal: how Prometheus recognizes an instant query.
     pub fn is_instant(&self) -> bool {
         self.start == self.end
     }

@@ -1,10 +1,10 @@
-//! Strings and characters between their quoted text and what they stand for.
+//! Quotes and unquotes strings and characters.
 //!
 //! The escapes are Go's. A string of the language may hold bytes that are not UTF-8.
 
 use std::fmt::Write as _;
 
-/// The bytes that a string stands for, given its text with the quotes. They need not be UTF-8.
+/// The bytes of a string, given its text with the quotes. They need not be UTF-8.
 pub(crate) fn unquote(text: &str) -> Vec<u8> {
     let inside = &text[1..text.len() - 1];
     let mut bytes = Vec::with_capacity(inside.len());
@@ -17,7 +17,7 @@ pub(crate) fn unquote(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Appends what the escape at the start of `text` stands for, and gives the text after it.
+/// Appends the value of the escape at the start of `text`, and returns the text after it.
 fn unescape<'a>(text: &'a str, bytes: &mut Vec<u8>) -> &'a str {
     let kind = text.as_bytes().first().copied().unwrap_or_default();
     let (skip, digits, radix) = match kind {
@@ -50,7 +50,7 @@ fn unescape<'a>(text: &'a str, bytes: &mut Vec<u8>) -> &'a str {
     rest
 }
 
-/// In double quotes, with Go's escapes.
+/// The text in double quotes, with Go's escapes.
 pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -93,7 +93,7 @@ pub fn quoted_bytes(bytes: &[u8]) -> String {
     text + "\""
 }
 
-/// A character in single quotes, with Go's escapes; the end of the text as what Go has for it.
+/// A character in single quotes, with Go's escapes; U+FFFD for the end of the text.
 pub(crate) fn quoted_char(c: Option<char>) -> String {
     match c {
         Some('\'') => r"'\''".into(),
@@ -106,15 +106,16 @@ pub(crate) fn quoted_char(c: Option<char>) -> String {
     }
 }
 
-/// A character as Go's `%#U` has it.
+/// A character as Go's `%#U` prints it.
 pub(crate) fn code_point(c: char) -> String {
     let code = format!("U+{:04X}", c as u32);
     if is_printable(c) { format!("{code} '{c}'") } else { code }
 }
 
-/// Whether Go shows a character as it is: letters, marks, numbers, punctuation, symbols, the blank.
+/// Whether Go prints a character as it is: letters, marks, numbers, punctuation, symbols, the
+/// blank.
 pub(crate) fn is_printable(c: char) -> bool {
-    // Rust escapes the same characters in its debug form, but for marks that follow nothing.
+    // The debug form of Rust escapes the same characters, and also marks that follow no character.
     let after_letter: String = ['x', c].iter().collect();
     let escaped = after_letter.escape_debug().count() > 2;
     !escaped || matches!(c, '"' | '\'' | '\\')

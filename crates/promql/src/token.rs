@@ -1,23 +1,23 @@
-//! The words of the language, and how errors name them.
+//! The tokens of the language, and how errors name them.
 //!
-//! A token has its kind and its place; its text is that of the query.
+//! A token has its kind and its span; its text is in the query.
 
 use super::operator::{Aggregator, BinaryOp};
 use super::position::Span;
 use super::strings::quoted;
 
-/// A word of a query.
+/// A token of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Token {
     pub(crate) kind: Kind,
     pub(crate) span: Span,
 }
 
-/// What a word is.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     End,
-    /// A name without a colon that is no keyword.
+    /// A name without a colon that is not a keyword.
     Identifier,
     /// A name with a colon.
     MetricIdentifier,
@@ -46,7 +46,7 @@ pub(crate) enum Kind {
     QueryTime(QueryTime),
 }
 
-/// Words that say how something is done.
+/// Keywords that modify a selector, an operator or an aggregation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keyword {
     Anchored,
@@ -64,7 +64,7 @@ pub(crate) enum Keyword {
     Without,
 }
 
-/// Functions that are words of their own, as they also stand after `@` and in durations.
+/// Functions that are tokens of their own, because they also occur after `@` and in durations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QueryTime {
     Start,
@@ -76,7 +76,7 @@ pub(crate) enum QueryTime {
 }
 
 impl Kind {
-    /// What a name in lower case is, if it is a word of the language.
+    /// The kind of a name in lower case, if it is a word of the language.
     pub(crate) fn of_word(word: &str) -> Option<Self> {
         if let Some(&op) = Aggregator::ALL.iter().find(|op| op.name() == word) {
             return Some(Self::Aggregator(op));
@@ -106,7 +106,7 @@ impl Kind {
         })
     }
 
-    /// The same for the words that may stand in a duration.
+    /// Like `of_word`, but only for the words of durations.
     pub(crate) fn of_duration_word(word: &str) -> Option<Self> {
         Some(Self::QueryTime(match word {
             "step" => QueryTime::Step,
@@ -117,7 +117,7 @@ impl Kind {
         }))
     }
 
-    /// Whether a word of this kind can be the name of a metric.
+    /// Whether a token of this kind can be the name of a metric.
     pub(crate) fn can_name_metric(self) -> bool {
         use Keyword::{Anchored, By, Fill, FillLeft, FillRight, Offset, Smoothed, Without};
         match self {
@@ -131,12 +131,12 @@ impl Kind {
         }
     }
 
-    /// Whether a word of this kind can be the name of a label in `by (…)`, `on (…)` and the like.
+    /// Whether a token of this kind can be the name of a label in `by (…)`, `on (…)` and the like.
     pub(crate) fn can_name_label(self) -> bool {
         self.can_name_metric() || matches!(self, Self::Keyword(_) | Self::Operator(BinaryOp::Atan2))
     }
 
-    /// Whether an expression can begin with a word of this kind.
+    /// Whether an expression can begin with a token of this kind.
     pub(crate) fn can_begin_expr(self) -> bool {
         self.can_name_metric()
             || matches!(self, Self::Number | Self::Duration | Self::String)
@@ -171,7 +171,7 @@ impl Token {
     }
 }
 
-/// Quoted; of a long text only how it begins.
+/// The text in quotes, cut after ten characters.
 fn shortened(text: &str) -> String {
     if text.len() <= 10 {
         return quoted(text);

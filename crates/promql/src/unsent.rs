@@ -1,10 +1,9 @@
-//! Room for results that wait for their clients: a client that reads slowly keeps its result in memory
-//! long after the query has ended.
+//! A memory limit for results that are not sent yet: a client that reads slowly keeps its result in memory long after
+//! the query has ended.
 //!
-//! All large results together take no more than one query may, and what all queries may hold counts them until they
-//! are sent. A query whose result finds no room keeps
-//! its turn and waits a little, then it fails; small results need no room. How fast a client has to read is
-//! not known here.
+//! All large results together take at most the memory limit of one query. They also count in the memory of all
+//! queries until they are sent. A query whose result finds no room keeps its permit, waits for up to 5 s and then
+//! fails. Small results need no room. How fast a client has to read is decided elsewhere.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,14 +17,14 @@ use super::queue::Queue;
 use super::settings::{MAX_BYTES, Settings};
 use super::value::QueryValue;
 
-/// Bytes of a result that needs no room.
+/// Most bytes of a result that needs no room.
 const SMALL: usize = 128 << 10;
-/// Bytes by which room is given.
+/// The unit of room, in bytes.
 const UNIT: usize = 1 << 10;
-/// How long a result waits for room: meanwhile no other query has its turn.
+/// How long a result waits for room; its query keeps its permit meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The room of an engine.
+/// The room for results of an engine.
 pub(crate) struct Unsent {
     free: Arc<Semaphore>,
     units: u32,
@@ -33,30 +32,30 @@ pub(crate) struct Unsent {
     waiting: Queue,
 }
 
-/// Room that is free again when this is dropped, or given back bit by bit.
+/// The room of a result. It is given back on drop, or bit by bit.
 #[derive(Debug, Default)]
 pub struct Room {
-    /// What the result takes of the budget of its query.
+    /// The share of the budget of its query that the result holds.
     held: Option<Held>,
     taken: Option<OwnedSemaphorePermit>,
-    /// Units of the result for which there was no room at all.
+    /// Units of the result that exceed the whole room.
     beyond: usize,
-    /// Bytes that were given back and make no unit yet.
+    /// Bytes that were given back and do not make a unit yet.
     spare: usize,
 }
 
 impl Room {
-    /// For a result that no client waits for yet.
+    /// For a result that has no room yet, only its share of the budget.
     pub(crate) fn holding(held: Held) -> Self {
         Self { held: Some(held), ..Self::default() }
     }
 
-    /// What it holds.
+    /// The share of the budget.
     pub(crate) fn into_held(self) -> Option<Held> {
         self.held
     }
 
-    /// So many bytes of the result are in memory no more.
+    /// Notes that `bytes` bytes of the result are no longer in memory.
     pub fn give_back(&mut self, bytes: usize) {
         if let Some(held) = &mut self.held {
             held.give(bytes);
@@ -85,7 +84,8 @@ impl Unsent {
         !self.waiting.is_empty()
     }
 
-    /// Waits until there is room for a result, of which this is held; one that is larger than all of it gets all.
+    /// Waits until there is room for a result, whose share of the budget is `held`. A result that is larger than the
+    /// whole room gets all of it.
     pub(crate) async fn room(
         &self,
         result: &QueryValue,
@@ -135,7 +135,7 @@ mod tests {
         drop(first);
         let second = waiting.await.expect("there is room again");
         drop(second);
-        // It gets all there is.
+        // It gets the whole room.
         unsent.room(&larger, None).await.expect("alone");
     }
 

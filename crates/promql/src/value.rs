@@ -1,4 +1,4 @@
-//! What a query gives.
+//! The result of a query.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use promkairos_model::Labels;
 pub struct QueryResult {
     /// The value.
     pub value: QueryValue,
-    /// What is told beside it.
+    /// Warnings and notes for the user.
     pub annotations: Annotations,
-    /// What it took.
+    /// Counts and times.
     pub stats: Stats,
-    /// What it was to cost, if that was asked for.
+    /// The estimated cost, if requested.
     pub estimate: Option<Result<Estimate, QueryError>>,
-    /// Its place among the results that wait for their clients: kept until it has been sent.
+    /// Its room among the results that are not sent yet; kept until it is sent.
     pub room: Room,
 }
 
@@ -41,7 +41,7 @@ pub enum QueryValue {
 }
 
 impl QueryValue {
-    /// About how many bytes it takes.
+    /// Its approximate size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Vector(samples) => samples.iter().map(Sample::bytes).sum(),
@@ -64,7 +64,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// About how many bytes it takes.
+    /// Its approximate size in bytes.
     pub fn bytes(&self) -> usize {
         let value = match &self.value {
             Value::Float(_) => 0,
@@ -74,9 +74,9 @@ impl Sample {
     }
 }
 
-/// Bytes of a sample beside labels and histogram, while a result is put together too.
+/// Bytes of a sample beside its labels and histogram, with the copies made while a result is built.
 const SAMPLE_BYTES: usize = 3 * size_of::<Sample>() + 64;
-/// Bytes of a series beside labels and points, while a result is put together and sorted too.
+/// Bytes of a series beside its labels and points, with the copies made while a result is built and sorted.
 const SERIES_BYTES: usize = 3 * size_of::<SeriesPoints>() + 64;
 
 /// A series with points.
@@ -91,7 +91,7 @@ pub struct SeriesPoints {
 }
 
 impl SeriesPoints {
-    /// About how many bytes it takes. A histogram that neighbours share is counted once.
+    /// Its approximate size in bytes. A histogram that neighbouring points share is counted once.
     pub fn bytes(&self) -> usize {
         let floats = self.floats.len() * size_of::<(i64, f64)>();
         let mut bytes = self.labels.as_bytes().len() + SERIES_BYTES + floats;
@@ -113,22 +113,22 @@ impl SeriesPoints {
     }
 }
 
-/// What a query took.
+/// Counts and times of a query.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stats {
-    /// Points that the query looked at, those of each step counted.
+    /// Points seen at the steps; a point counts at every step that sees it.
     pub total_queryable_samples: u64,
     /// Points read from the store.
     pub samples_read: u64,
-    /// The same with what a subquery reads between two windows: what the query costs.
+    /// `samples_read` and the points that subqueries read between two windows: the cost of the query.
     pub samples_taken: u64,
-    /// Series that its selectors read, summed over the selectors: those that two of them read count twice.
+    /// Series that its selectors read; a series that two selectors read counts twice.
     pub series_touched: u64,
-    /// Both counts of samples by step, if asked for.
+    /// Both counts of samples by step, if requested.
     pub by_step: Option<StepCounts>,
     /// The most samples held in memory at a time.
     pub peak_samples: u64,
-    /// Waiting for its turn.
+    /// Waiting in the queue.
     pub queued: Duration,
     /// Planning and selecting.
     pub preparation: Duration,
