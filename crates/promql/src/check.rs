@@ -1,9 +1,8 @@
 //! Checks the types of a tree.
 //!
-//! Children are checked before their parent; the first error ends the check. The check also sets
-//! the cardinality of set operators, and removes the matching of operators that are not between
-//! two vectors. The order of the checks is that of Prometheus, because only the first error is
-//! returned.
+//! Children are checked before their parent; the first error ends the check. Set operators get
+//! their cardinality here, and operators that are not between two vectors lose their matching. The
+//! order of the checks is that of Prometheus, because only the first error is returned.
 
 use super::ast::{
     Aggregate, Binary, Call, Cardinality, Comparison, Expr, MatchLabels, Subquery, Unary,

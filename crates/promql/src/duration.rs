@@ -1,8 +1,8 @@
 //! Durations: literals, and expressions over them.
 //!
 //! A literal has its value at once. An expression may use the step and the range of the query, so
-//! its value is known only when a query runs: see [`Duration::resolve`]. Values are computed in
-//! seconds; results are whole milliseconds.
+//! it gets its value when a query runs: [`Duration::resolve`]. Values are seconds while they are
+//! computed, and whole milliseconds afterwards.
 
 use super::ast::Number;
 use super::operator::Sign;
@@ -104,8 +104,8 @@ pub enum Allowed {
     Any,
 }
 
-/// A duration that is not valid. Texts begin with the span in bytes from 0: the first byte, and
-/// the byte after the last.
+/// An invalid duration. Texts begin with its span in bytes: the first, from 0, and the one after
+/// the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
     /// NaN or infinite.

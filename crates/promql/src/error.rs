@@ -1,5 +1,5 @@
-//! Errors of queries. The variant decides the error type of the answer. Texts are those of Prometheus where it has
-//! the same error.
+//! Errors of queries. The variant decides the error type of the answer. Texts are as in Prometheus where it has the
+//! same error.
 
 use std::time::Duration;
 

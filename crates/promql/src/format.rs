@@ -23,7 +23,7 @@ pub fn sample_value(value: f64) -> String {
     text
 }
 
-/// Appends what [`sample_value`] gives.
+/// Appends the text of [`sample_value`].
 pub fn push_sample_value(text: &mut String, value: f64) {
     let size = value.abs();
     if size < WHOLE && value.trunc() == value && value.to_bits() != (-0.0f64).to_bits() {
@@ -79,7 +79,7 @@ pub fn timestamp(milliseconds: i64) -> String {
     text
 }
 
-/// Appends what [`timestamp`] gives.
+/// Appends the text of [`timestamp`].
 pub fn push_timestamp(text: &mut String, milliseconds: i64) {
     let size = milliseconds.unsigned_abs();
     if milliseconds < 0 {

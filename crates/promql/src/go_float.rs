@@ -97,8 +97,8 @@ fn hexadecimal_float(text: &str) -> Result<f64, NoFloat> {
     Ok(nearest(bits, is_more, exponent))
 }
 
-/// The float nearest to a number: the highest bit of `bits` is set and has the value 2^`exponent`, and the number is
-/// a little larger than `bits` if `is_more`.
+/// The float nearest to a number whose highest 64 bits are `bits`. The first bit is set and has the value
+/// 2^`exponent`. The number is a little larger than `bits` if `is_more`.
 fn nearest(bits: u64, is_more: bool, exponent: i64) -> f64 {
     if exponent > MOST {
         return f64::INFINITY;

@@ -1,6 +1,6 @@
 //! Elementary functions whose results in the C library differ from Go's in the last digit or in range.
 //!
-//! Answers are compared with those of Prometheus digit by digit, so these functions round as Go does.
+//! Answers are compared with Prometheus digit by digit, so these functions round as Go does.
 
 /// 2^28: from here on, adding 1 to the square does not change it.
 const LARGE: f64 = (1_u64 << 28) as f64;
@@ -153,7 +153,7 @@ mod tests {
         assert!(log2(-1.0).is_nan() && exp2(f64::NAN).is_nan());
     }
 
-    // The values on the right are those of the GNU C library.
+    // The values on the right come from the GNU C library.
     #[test]
     fn area_functions_are_right_to_the_last_digit_but_one() {
         let of = |function: fn(f64) -> f64, x: f64, want: f64| {

@@ -1,5 +1,4 @@
-//! PromQL, the query language of Prometheus 3.16: parses queries to checked trees and evaluates
-//! them.
+//! PromQL, the query language of Prometheus 3.16: parsing, type checks and evaluation.
 //!
 //! No HTTP, no CQL and no files: data comes through the trait `Store`, limits and times are
 //! arguments.

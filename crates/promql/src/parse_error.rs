@@ -1,6 +1,6 @@
 //! Why a text is not an expression, and where.
 //!
-//! The texts are those of Prometheus 3.16, because clients compare them.
+//! The texts are as in Prometheus 3.16, because clients compare them.
 
 use super::position::{LineColumn, Span};
 

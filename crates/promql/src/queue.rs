@@ -1,7 +1,6 @@
 //! The number of requests that wait for something, and its limit.
 //!
-//! The caller decides what a request waits for, and for how long. A request is counted until its [`Waiting`] is
-//! dropped.
+//! The caller decides what a request waits for, and for how long. [`Waiting`] counts it until it is dropped.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -27,8 +26,8 @@ impl Queue {
         Waiting(self)
     }
 
-    /// Counts one more waiting query. Fails if `most` queries wait already. `until` continues the text "too many
-    /// queries wait".
+    /// Counts one more waiting query, unless `most` wait already. `until` continues the error "too many queries
+    /// wait".
     pub(crate) fn join_within(&self, most: usize, until: &str) -> Result<Waiting<'_>, QueryError> {
         let before = self.0.fetch_add(1, Relaxed);
         let waiting = Waiting(self);

@@ -42,7 +42,7 @@ pub struct Settings {
     pub max_concurrent: usize,
     /// Queries that may wait; more are refused.
     pub max_queue: usize,
-    /// The lookback delta: how long a point counts as the newest one of its series.
+    /// The lookback delta: how long a point counts as the newest of its series.
     pub lookback: Duration,
     /// Step of a subquery that names none.
     pub subquery_step: Duration,

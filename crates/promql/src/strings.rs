@@ -112,8 +112,7 @@ pub(crate) fn code_point(c: char) -> String {
     if is_printable(c) { format!("{code} '{c}'") } else { code }
 }
 
-/// Whether Go prints a character as it is: letters, marks, numbers, punctuation, symbols, the
-/// blank.
+/// Whether Go prints a character unchanged: a letter, mark, number, punctuation, symbol or blank.
 pub(crate) fn is_printable(c: char) -> bool {
     // The debug form of Rust escapes the same characters, and also marks that follow no character.
     let after_letter: String = ['x', c].iter().collect();

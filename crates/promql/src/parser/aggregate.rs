@@ -1,7 +1,7 @@
 //! Aggregations: `sum by (label) (expression)`, with the grouping on either side of the body.
 //!
-//! How many arguments there are is checked here, since which of them is the parameter depends on
-//! it; their types are checked later.
+//! The number of arguments is checked here, because it decides which argument is the parameter.
+//! Types are checked later.
 
 use super::super::ast::{Aggregate, Expr, Grouping};
 use super::super::features::Features;
@@ -13,7 +13,7 @@ use super::{Context, Parsed, Parser};
 const IN_AGGREGATION: Context = Context::new("aggregation", "");
 
 impl Parser<'_> {
-    /// An aggregation, or a metric of that name; the name has been looked at.
+    /// An aggregation, or a metric of that name; the name is the next token.
     pub(super) fn aggregation_or_metric(&mut self, op: Aggregator) -> Parsed<Box<Expr>> {
         let name = self.advance()?;
         match self.peek()?.kind {
@@ -70,7 +70,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `by (…)` or `without (…)`, if that is next.
+    /// `by (…)` or `without (…)`, if one is next.
     fn grouping(&mut self) -> Parsed<Option<Grouping>> {
         let by = self.keyword(Keyword::By)?;
         if !by && !self.keyword(Keyword::Without)? {

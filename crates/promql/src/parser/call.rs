@@ -1,4 +1,4 @@
-//! Calls of functions, and the arguments in parentheses that aggregations have too.
+//! Calls of functions, and arguments in parentheses, which aggregations have too.
 //!
 //! A name is a function only before a parenthesis. Whether the arguments fit is checked later.
 
@@ -11,7 +11,7 @@ use super::{Parsed, Parser};
 use crate::strings::quoted;
 
 impl Parser<'_> {
-    /// A call, or a metric of that name; the name has been looked at.
+    /// A call, or a metric of that name; the name is the next token.
     pub(super) fn call_or_metric(&mut self) -> Parsed<Box<Expr>> {
         let name = self.advance()?;
         if self.peek()?.kind != Kind::LeftParen {
@@ -21,7 +21,7 @@ impl Parser<'_> {
         self.call(name, args)
     }
 
-    /// The selector with this name, which has been taken.
+    /// The selector with this name; the name token has been taken.
     pub(super) fn metric(&mut self, name: Token) -> Parsed<Box<Expr>> {
         self.height = 1;
         Ok(Box::new(Expr::Selector(self.selector_of(name)?)))

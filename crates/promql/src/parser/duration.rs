@@ -1,6 +1,6 @@
-//! Lengths of time: in windows any expression over them, after `offset` one operand.
+//! Durations: any expression over durations in a window, one operand after `offset`.
 //!
-//! A literal is in bounds; what is computed gets its value when the query runs.
+//! The bounds of a literal are checked here. An expression gets its value when the query runs.
 
 use super::super::ast::{Duration, DurationExpr, DurationForm, DurationOp, Number};
 use super::super::duration::out_of_range;
@@ -10,7 +10,7 @@ use super::super::token::{Kind, QueryTime};
 use super::{Context, Parsed, Parser};
 
 impl Parser<'_> {
-    /// Reads a length of time beside an expression that has been read.
+    /// Reads a duration after an expression, and keeps the height of the higher one.
     pub(super) fn duration_within(
         &mut self,
         context: Context,
@@ -33,8 +33,8 @@ impl Parser<'_> {
         }
     }
 
-    /// What follows `offset`. An operator after it belongs to the selector, as in
-    /// `name offset 5m * 2`, unless it began with a parenthesis or with two signs.
+    /// The duration after `offset`. An operator after it belongs to the selector, as in `name
+    /// offset 5m * 2`, unless the duration begins with a parenthesis or with two signs.
     pub(super) fn offset_duration(&mut self) -> Parsed<Duration> {
         self.height = 1;
         let Some((sign, span)) = self.sign()? else {
@@ -64,7 +64,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Operands with the operators between them that bind at least as tightly as `least` says.
+    /// Operands and the operators between them whose precedence is at least `least`.
     fn durations(&mut self, least: u8) -> Parsed<Duration> {
         self.enter()?;
         let first = self.signed_operand()?;
@@ -126,7 +126,7 @@ impl Parser<'_> {
         let open = self.expect(Kind::LeftParen)?;
         let mut expr = match self.durations(0)? {
             Duration::Expr(expr) => expr,
-            // A literal cannot be wrapped, but with a plus it is an expression.
+            // A literal has no field for parentheses, so it becomes an expression with a plus.
             literal => {
                 let span = open.span.to(literal.span());
                 let form = DurationForm::Signed(Sign::Plus, literal);
@@ -159,7 +159,7 @@ impl Parser<'_> {
         Ok(computed(form(lhs, rhs), span))
     }
 
-    /// A sign before an operand; a plus before an expression is nothing.
+    /// Applies a sign to an operand; a plus before an expression is dropped.
     fn signed_duration(&mut self, sign: Sign, span: Span, operand: Duration) -> Parsed<Duration> {
         match operand {
             Duration::Literal(number) => self.signed_literal(sign, span, number),

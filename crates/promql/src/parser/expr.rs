@@ -1,7 +1,7 @@
-//! Operators, signs, and what stands between them.
+//! Operators, signs and operands.
 //!
-//! Functions that call each other here recurse with the nesting of the text, so each is short and
-//! hands boxes around: what a level takes of the stack is small.
+//! The functions here recurse with the nesting of the text. Each is short and passes boxes, so
+//! that a level takes little of the stack.
 
 use super::super::ast::{Binary, Expr, Paren, Unary};
 use super::super::features::Features;
@@ -17,7 +17,7 @@ impl Parser<'_> {
         self.operators(0)
     }
 
-    /// Operands with the operators between them that bind at least as tightly as `least` says.
+    /// Operands and the operators between them whose precedence is at least `least`.
     fn operators(&mut self, least: u8) -> Parsed<Box<Expr>> {
         self.enter()?;
         let mut expr = self.operand()?;
@@ -28,7 +28,7 @@ impl Parser<'_> {
         Ok(expr)
     }
 
-    /// Takes an operator, if one is next that binds at least as tightly.
+    /// Takes the next token if it is an operator with at least this precedence.
     fn operator(&mut self, least: u8) -> Parsed<Option<BinaryOp>> {
         match self.peek()?.kind {
             Kind::Operator(op) if op.precedence() >= least => {
@@ -69,7 +69,7 @@ impl Parser<'_> {
     fn operand(&mut self) -> Parsed<Box<Expr>> {
         match self.sign()? {
             Some((sign, span)) => {
-                // It binds like `*`, so only `^` binds tighter.
+                // A sign binds like `*`, so only `^` binds tighter.
                 let expr = self.operators(BinaryOp::Pow.precedence())?;
                 self.signed(sign, span, expr)
             }
@@ -115,7 +115,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What has no expressions in it.
+    /// An expression without children.
     fn leaf(&mut self, kind: Kind) -> Parsed<Box<Expr>> {
         self.height = 1;
         Ok(Box::new(match kind {

@@ -1,6 +1,6 @@
 //! Numbers, durations, strings and names of labels.
 //!
-//! Their text is right where the lexer has let it pass; here it gets its value.
+//! The lexer has checked their text; here they get their values.
 
 use super::super::ast::{Notation, Number, StringLiteral};
 use super::super::names::Names;
@@ -11,7 +11,7 @@ use super::super::token::{Kind, Token};
 use super::{Parsed, Parser};
 
 impl Parser<'_> {
-    /// A number or a duration, which has been looked at.
+    /// A number or a duration.
     pub(super) fn number(&mut self) -> Parsed<Number> {
         let token = self.peek()?;
         let text = self.text(token);
@@ -44,7 +44,7 @@ impl Parser<'_> {
         let bytes = match token.kind {
             Kind::String => unquote(text),
             kind if kind.can_name_label() => {
-                // Where names need no quotes they have no colon either.
+                // With names of all scripts, the name of a label may not have a colon.
                 if self.syntax.names == Names::Unicode && text.contains(':') {
                     return Err(self.no_label(token, text.as_bytes()));
                 }

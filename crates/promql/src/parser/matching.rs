@@ -1,12 +1,12 @@
-//! What stands between an operator and its right side: `bool`, `on`, `group_left`, `fill`.
+//! Modifiers between an operator and its right side: `bool`, `on`, `group_left`, `fill`.
 //!
-//! Each stands at most once and in this order. Whether both sides are vectors is checked later.
+//! Each occurs at most once, in this order. Whether both sides are vectors is checked later.
 
 use super::super::ast::{Cardinality, Comparison, MatchLabels, Matching};
 use super::super::token::{Keyword, Kind};
 use super::{Parsed, Parser};
 
-/// What was said about how the sides of an operator meet.
+/// The modifiers of an operator.
 pub(super) struct Modifiers {
     pub(super) matching: Matching,
     pub(super) comparison: Comparison,

@@ -1,12 +1,11 @@
-//! The words of a query to its tree.
+//! Parses the tokens of a query into a tree.
 //!
-//! By hand and with one word to look ahead: operators by their precedence, everything else by what
-//! it begins with. The first error ends it. Prometheus' parser is generated and names in an error
-//! the innermost construct that was open, so each construct here names itself: see
-//! [`Parser::within`]. It also reads a word ahead before it finishes what could go on, so an error
-//! in that word comes before one about what was finished; [`Parser::peek`] stands where it does.
-//! Trees are no higher than [`MAX_QUERY_DEPTH`], so whoever walks them may recurse.
-//! Types are not looked at here, see [`check`](super::check).
+//! A parser by recursive descent with one token of lookahead; operators are parsed by precedence. The first error
+//! ends it. Errors are as from the generated parser of Prometheus, which names the innermost open construct; so each
+//! construct here names itself: see [`Parser::within`]. It also reads the next token before it finishes a construct
+//! that could go on, so an error in that token comes first; [`Parser::peek`] is called at the same places.
+//! Trees are no higher than [`MAX_QUERY_DEPTH`], so code that walks them may recurse. Types are checked elsewhere,
+//! see [`check`](super::check).
 
 mod aggregate;
 mod call;
@@ -35,7 +34,8 @@ pub fn parse(query: &str, syntax: impl Into<Syntax>) -> Result<Expr, ParseError>
     parse_with(query, syntax, &mut PatternSet::immediate())
 }
 
-/// The same with patterns of this set. What is missing there matches nothing in what is given.
+/// Like [`parse`], with compiled patterns of this set. A pattern that is missing there matches nothing in the
+/// returned tree.
 pub fn parse_with(
     query: &str,
     syntax: impl Into<Syntax>,
@@ -49,8 +49,8 @@ pub fn parse_selector(query: &str) -> Result<Vec<Matcher>, ParseError> {
     parse_selector_with(query, 1, Features::Stable, &mut PatternSet::immediate())
 }
 
-/// The same for one of so many selectors, whose regular expressions share what those of a request may take, with
-/// patterns of this set.
+/// Like [`parse_selector`], with compiled patterns of this set, for one of `sharers` selectors that share the limits
+/// of one request on regular expressions.
 pub fn parse_selector_with(
     query: &str,
     sharers: usize,
@@ -89,27 +89,27 @@ fn matchers(
     Ok(selector.matchers)
 }
 
-/// Reads a tree off the words of a query.
+/// Builds a tree from the tokens of a query.
 struct Parser<'a> {
     query: &'a str,
     lexer: Lexer<'a>,
-    /// The next word, when it has been looked at.
+    /// The next token, if it was peeked.
     ahead: Option<Token>,
     syntax: Syntax,
-    /// What an unexpected word is said to be in, and what was expected instead.
+    /// What an error about an unexpected token names: the construct, and what was expected.
     context: Context,
-    /// Where the word ends that was taken last.
+    /// The end of the last token taken.
     last_end: usize,
-    /// How many expressions stand around the one that is read.
+    /// The number of expressions around the one that is read.
     depth: usize,
-    /// How high the tree is that was read last.
+    /// The height of the tree that was read last.
     height: usize,
-    /// Bytes that each regular expression may take.
+    /// Most bytes of a compiled regular expression.
     regex_bytes: usize,
     patterns: &'a mut PatternSet,
 }
 
-/// What an error says about an unexpected word.
+/// What an error says about an unexpected token.
 #[derive(Debug, Clone, Copy)]
 struct Context {
     inside: &'static str,
@@ -133,7 +133,7 @@ impl<'a> Parser<'a> {
             );
             return Err(ParseError::at(query, Span::default(), message));
         }
-        // At most so many regular expressions: in a string it need not be an operator.
+        // An upper bound of the regular expressions: in a string these characters are no operator.
         let regexes = query.matches("=~").count() + query.matches("!~").count();
         Ok(Self {
             query,
@@ -149,7 +149,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Looks at the next word.
+    /// Returns the next token without taking it.
     fn peek(&mut self) -> Parsed<Token> {
         match self.ahead {
             Some(token) => Ok(token),
@@ -157,7 +157,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Takes the next word.
+    /// Takes the next token.
     fn advance(&mut self) -> Parsed<Token> {
         let token = self.peek()?;
         self.ahead = None;
@@ -165,17 +165,17 @@ impl<'a> Parser<'a> {
         Ok(token)
     }
 
-    /// Takes the next word if it is of this kind.
+    /// Takes the next token if it is of this kind.
     fn take(&mut self, kind: Kind) -> Parsed<Option<Token>> {
         if self.peek()?.kind == kind { self.advance().map(Some) } else { Ok(None) }
     }
 
-    /// Takes the next word if it is this keyword.
+    /// Takes the next token if it is this keyword.
     pub(super) fn keyword(&mut self, keyword: Keyword) -> Parsed<bool> {
         self.take(Kind::Keyword(keyword)).map(|taken| taken.is_some())
     }
 
-    /// Takes the next word, which has to be of this kind.
+    /// Takes the next token, which has to be of this kind.
     fn expect(&mut self, kind: Kind) -> Parsed<Token> {
         match self.take(kind)? {
             Some(token) => Ok(token),
@@ -187,7 +187,7 @@ impl<'a> Parser<'a> {
         self.expect(Kind::End).map(drop)
     }
 
-    /// Reads something, in which unexpected words are told to be in `context`.
+    /// Calls `read`; errors about unexpected tokens in it name `context`.
     fn within<T>(
         &mut self,
         context: Context,
@@ -199,7 +199,7 @@ impl<'a> Parser<'a> {
         result
     }
 
-    /// Goes into an expression; whoever leaves it takes one off the depth.
+    /// Enters an expression. The caller decrements the depth when it leaves.
     fn enter(&mut self) -> Parsed<()> {
         self.depth += 1;
         if self.depth <= MAX_QUERY_DEPTH {
@@ -209,13 +209,13 @@ impl<'a> Parser<'a> {
         Err(self.too_deep(span))
     }
 
-    /// Notes that an expression was put on top of what was read last.
+    /// Notes that a node was put on top of the tree that was read last.
     fn grow(&mut self, span: Span) -> Parsed<()> {
         self.height += 1;
         if self.height <= MAX_QUERY_DEPTH { Ok(()) } else { Err(self.too_deep(span)) }
     }
 
-    /// An error about the next word, which has been looked at.
+    /// An error about the next token, which has been peeked.
     fn unexpected(&self) -> Box<ParseError> {
         let Some(token) = self.ahead else {
             return self.error(Span::default(), "unexpected end of input");

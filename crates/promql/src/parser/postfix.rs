@@ -1,7 +1,7 @@
-//! What follows an operand: `[5m]`, `[5m:1m]`, `anchored`, `smoothed`, and when it looks.
+//! What follows an operand: `[5m]`, `[5m:1m]`, `anchored`, `smoothed`, `@` and `offset`.
 //!
-//! A range stands only after a selector, and there is one at most. Whether a subquery is over an
-//! instant vector is checked later.
+//! A range is allowed only after a selector, and only once. The type of the expression before a
+//! subquery is checked later.
 
 use super::super::ast::{Duration, Edges, Expr, MatrixSelector, Subquery, When};
 use super::super::token::{Keyword, Kind};
@@ -66,7 +66,7 @@ impl Parser<'_> {
         Ok(Box::new(Expr::Subquery(Subquery { expr, range, step, when, span })))
     }
 
-    /// `anchored` or `smoothed`. The place of the expression stays what it was, as upstream.
+    /// `anchored` or `smoothed`. The span of the expression does not change, as upstream.
     fn edges(&mut self, mut expr: Box<Expr>, edges: Edges) -> Parsed<Box<Expr>> {
         self.advance()?;
         let name = edges.name();
@@ -78,7 +78,7 @@ impl Parser<'_> {
                 let message = format!("{name} modifier is not supported for subqueries");
                 return Err(self.error(span, message));
             }
-            // Prometheus' own words for an expression that has no edges.
+            // The text of Prometheus for an expression that has no edges.
             _ => return Err(self.error(span, format!("{name} modifier not implemented"))),
         };
         if selector.edges.is_some_and(|other| other != edges) {

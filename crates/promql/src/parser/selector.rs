@@ -1,7 +1,7 @@
 //! Selectors: `name{label="value", "a label"=~"re.*"}`.
 //!
-//! Regular expressions come from a set, within what those of one query may take. Whether a
-//! selector selects everything is checked later.
+//! Regular expressions come from a pattern set, within the limit of one query. Whether a selector
+//! selects everything is checked later.
 
 use super::super::ast::{VectorSelector, When};
 use super::super::operator::BinaryOp;
@@ -17,7 +17,7 @@ const VALUE: Context = Context::new("label matching", "string");
 const NEXT: Context = Context::new("label matching", "\",\" or \"}\"");
 
 impl Parser<'_> {
-    /// A selector, whose name or `{` has been looked at.
+    /// A selector, whose name or `{` is the next token.
     pub(super) fn selector(&mut self) -> Parsed<VectorSelector> {
         if self.peek()?.kind == Kind::LeftBrace {
             let (matchers, span) = self.braces()?;
@@ -27,7 +27,7 @@ impl Parser<'_> {
         self.selector_of(name)
     }
 
-    /// The selector with this name, which has been taken.
+    /// The selector with this name; the name token has been taken.
     pub(super) fn selector_of(&mut self, name: Token) -> Parsed<VectorSelector> {
         let (mut matchers, end) = match self.peek()?.kind {
             Kind::LeftBrace => self.braces()?,
@@ -83,7 +83,7 @@ impl Parser<'_> {
         matcher.map_err(|error| self.error(token.span.to(value.span), error.to_string()))
     }
 
-    /// What a string stands for; what is not UTF-8 becomes U+FFFD.
+    /// The value of a string; bytes that are not UTF-8 become U+FFFD.
     fn unquoted(&self, token: Token) -> String {
         String::from_utf8_lossy(&unquote(self.text(token))).into_owned()
     }

@@ -1,7 +1,7 @@
-//! `offset 5m` and `@ 1700000000`: when a selector or a subquery looks.
+//! `offset 5m` and `@ 1700000000`: the evaluation time of a selector or a subquery.
 //!
-//! Each stands once at most, and only after what selects. Offsets that are computed get their value
-//! when the query runs.
+//! Each occurs at most once, and only after a selector or a subquery. An offset that is an
+//! expression gets its value when the query runs.
 
 use super::super::ast::{At, Expr, When};
 use super::super::operator::Sign;
@@ -55,7 +55,7 @@ impl Parser<'_> {
         Ok(expr)
     }
 
-    /// What stands after `@`; a number of seconds that is no time is given back.
+    /// The time after `@`; the inner error is a number of seconds out of bounds.
     fn fixed_time(&mut self) -> Parsed<Result<At, f64>> {
         let fixed = match self.peek()?.kind {
             Kind::QueryTime(QueryTime::Start) => At::Start,
@@ -74,7 +74,7 @@ impl Parser<'_> {
     }
 }
 
-/// Seconds since 1970 as a time; the seconds if they are out of bounds.
+/// Seconds since 1970 as a time; an error with the seconds if they are out of bounds.
 fn time_of(seconds: f64) -> Result<At, f64> {
     const BOUND: f64 = i64::MAX as f64;
     if seconds > -BOUND && seconds < BOUND {
@@ -84,7 +84,7 @@ fn time_of(seconds: f64) -> Result<At, f64> {
     }
 }
 
-/// When an expression looks, and where it ends in the text; `None` if it is no selector.
+/// The `@` and `offset` of an expression, and its end in the text; `None` if it cannot have them.
 fn when_of(expr: &mut Expr) -> Option<(&mut When, &mut usize)> {
     match expr {
         Expr::Selector(node) => Some((&mut node.when, &mut node.span.end)),

@@ -9,7 +9,7 @@ pub(super) enum Invariance {
     Varying,
     /// The same at all steps, and cheaper to compute once.
     Invariant,
-    /// The same at all steps, but whoever uses it sees to that: constants and windows.
+    /// The same at all steps, and handled as such by its user: constants and windows.
     Plain,
 }
 
@@ -20,7 +20,7 @@ impl Invariance {
     }
 }
 
-/// A node that is not part of a larger invariant one.
+/// Puts an invariant node that is not part of a larger invariant one under `Node::Once`.
 pub(super) fn once((node, invariance): (Node, Invariance)) -> Node {
     match invariance {
         Invariance::Invariant => Node::Once(Box::new(node)),

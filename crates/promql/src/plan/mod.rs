@@ -1,9 +1,8 @@
 //! The plan of a query: a checked tree made ready for evaluation.
 //!
-//! Lengths of time are numbers here, `@ start()` and its kin are times, functions of the query's
-//! own times are constants, and parts whose value is the same at all steps stand under
-//! [`Node::Once`]. What is read from the store is a list of selections; equal ones are one.
-//! A plan reads nothing and knows no data.
+//! Durations are numbers here, `@ start()` and `@ end()` are times, and functions of the times of the query are
+//! constants. Parts whose value is the same at all steps are under [`Node::Once`]. Reads from the store are a list of
+//! selections, without duplicates. Planning reads no data.
 
 mod invariance;
 mod planner;
@@ -21,12 +20,10 @@ use promkairos_model::{Matcher, TimeRange};
 pub(crate) use planner::{Query, plan};
 pub(crate) use selection::{Requested, SelectionId, Selections};
 
-/// What is evaluated, and what has to be selected for it.
+/// An expression, and what has to be selected for it.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// The expression.
     pub root: Node,
-    /// Its selections.
     pub selections: Selections,
 }
 
@@ -43,34 +40,34 @@ pub(crate) enum Node {
     Range(Range),
     /// Conditions on labels: the second argument of `info`.
     Matchers(Vec<Matcher>),
-    /// A function of one step.
+    /// A call of a function.
     Call(Call),
-    /// Groups of series folded.
+    /// An aggregation.
     Aggregate(Aggregate),
     /// An operator between two operands.
     Binary(Binary),
-    /// The sign changed.
+    /// The negated value.
     Negate(Box<Node>),
-    /// Evaluated at the first step alone; the points hold at all steps.
+    /// Evaluated at the first step only; the points are used at all steps.
     Once(Box<Node>),
 }
 
-/// When a selector or a subquery looks.
+/// The evaluation time of a selector or a subquery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lookup {
-    /// The time for all steps, when it is fixed.
+    /// The time that `@` sets for all steps.
     pub at: Option<i64>,
-    /// Milliseconds that it looks back from there.
+    /// Milliseconds that are subtracted from the time.
     pub offset: i64,
 }
 
 impl Lookup {
-    /// Where it looks at the step with this time.
+    /// The evaluation time for the step at this time.
     pub(crate) fn time(&self, step: i64) -> i64 {
         self.at.unwrap_or(step).saturating_sub(self.offset)
     }
 
-    /// The steps moved to where it looks; one when the time is fixed.
+    /// The evaluation times for these steps; one time if `@` sets it.
     pub(crate) fn steps(&self, steps: Steps) -> Steps {
         match self.at {
             Some(_) => Steps::instant(self.time(0)),
@@ -85,48 +82,47 @@ impl Lookup {
 /// Selects the newest point of each series.
 #[derive(Debug)]
 pub(crate) struct Selector {
-    /// What it reads.
+    /// The selection that it reads.
     pub selection: SelectionId,
-    /// The times that it reads of it.
+    /// The times that it reads from the selection.
     pub reach: TimeRange,
-    /// The conditions, for functions that ask for them.
+    /// The matchers, for functions that need them.
     pub matchers: Vec<Matcher>,
-    /// When it looks.
+    /// The evaluation time.
     pub lookup: Lookup,
-    /// Interpolates between the points around the time.
+    /// Whether it interpolates between the points around the time.
     pub smoothed: bool,
-    /// What its histograms say of resets.
+    /// The reset hints of its histograms.
     pub hints: ResetHints,
-    /// Its place.
     pub span: Span,
 }
 
-/// The points of each series in a window that ends where it looks.
+/// The points of each series in a window that ends at the evaluation time.
 #[derive(Debug)]
 pub(crate) struct Range {
     /// Where the points come from.
     pub source: Source,
-    /// When it looks.
+    /// The evaluation time.
     pub lookup: Lookup,
     /// Length of the window in milliseconds.
     pub range: i64,
-    /// What the window holds at its edges.
+    /// The values at the edges of the window.
     pub edges: Option<Edges>,
-    /// What its histograms say of resets.
+    /// The reset hints of its histograms.
     pub hints: ResetHints,
 }
 
-/// What histograms say of counter resets.
+/// Where the counter reset hints of histograms come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResetHints {
-    /// What was stored.
+    /// They are stored.
     AsStored,
-    /// What is found on reading, of which only counts and sums are asked for.
+    /// They are found on reading; only counts and sums of the histograms are used.
     Found,
 }
 
 impl ResetHints {
-    /// How many samples a histogram counts for: Prometheus does not read buckets that nobody asks for.
+    /// How many samples a histogram counts for. Prometheus does not read buckets that are not used.
     pub(crate) fn samples(self, histogram: &FloatHistogram) -> usize {
         match self {
             Self::AsStored => histogram.samples(),
@@ -140,18 +136,16 @@ impl ResetHints {
 pub(crate) enum Source {
     /// The store.
     Selection {
-        /// What is read.
+        /// The selection that is read.
         selection: SelectionId,
-        /// The times that are read of it.
+        /// The times that are read from the selection.
         reach: TimeRange,
-        /// The conditions, for functions that ask for them.
+        /// The matchers, for functions that need them.
         matchers: Vec<Matcher>,
     },
     /// An expression evaluated at steps of its own.
     Subquery {
-        /// The expression.
         node: Box<Node>,
-        /// Its steps.
         steps: Steps,
     },
 }
@@ -159,60 +153,46 @@ pub(crate) enum Source {
 /// A function and its arguments.
 #[derive(Debug)]
 pub(crate) struct Call {
-    /// Which.
     pub function: Function,
-    /// The arguments.
     pub args: Vec<Argument>,
-    /// The place of the call.
     pub span: Span,
 }
 
 /// An argument.
 #[derive(Debug)]
 pub(crate) struct Argument {
-    /// What it is.
     pub node: Node,
-    /// Its place.
     pub span: Span,
 }
 
-/// Groups of series folded.
+/// An aggregation.
 #[derive(Debug)]
 pub(crate) struct Aggregate {
-    /// How.
     pub op: Aggregator,
     /// `k`, the quantile or the label.
     pub param: Option<Box<Argument>>,
-    /// What is folded.
     pub input: Box<Argument>,
     /// Which series are one group; the labels are sorted.
     pub grouping: Grouping,
-    /// Its place.
     pub span: Span,
 }
 
 /// An operator between two operands.
 #[derive(Debug)]
 pub(crate) struct Binary {
-    /// Which.
     pub op: BinaryOp,
-    /// Left of it.
     pub lhs: Operand,
-    /// Right of it.
     pub rhs: Operand,
-    /// Which series meet; there exactly when both are vectors.
+    /// Which series are paired; `Some` exactly if both sides are vectors.
     pub matching: Option<Matching>,
-    /// What a comparison gives.
     pub comparison: Comparison,
-    /// Its place.
     pub span: Span,
 }
 
 /// A side of an operator.
 #[derive(Debug)]
 pub(crate) struct Operand {
-    /// What it is.
     pub node: Box<Node>,
-    /// Whether it is one number a step, without series.
+    /// Whether it is one number per step, without series.
     pub scalar: bool,
 }

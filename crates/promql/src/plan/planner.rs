@@ -1,4 +1,4 @@
-//! From the tree of the text to a plan.
+//! Makes the plan of a syntax tree.
 
 use super::invariance::{Invariance, once};
 use super::{
@@ -13,14 +13,14 @@ use crate::steps::Steps;
 use crate::value_type::ValueType;
 use promkairos_model::TimeRange;
 
-/// The times of a query and what is assumed where its text says nothing.
+/// The times of a query, and the defaults where its text names none.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Query {
     /// When it is evaluated.
     pub steps: Steps,
     /// Milliseconds between two steps as the client asked; 0 for an instant query.
     pub interval: i64,
-    /// How long a point counts as the newest one, in milliseconds.
+    /// The lookback delta in milliseconds.
     pub lookback: i64,
     /// Step of a subquery that names none, in milliseconds.
     pub subquery_step: i64,
@@ -37,7 +37,7 @@ pub(crate) fn plan(expr: &Expr, query: &Query) -> Result<Plan, DurationError> {
 struct Planner<'a> {
     query: &'a Query,
     selections: Selections,
-    /// Calls around the current node that read no more of a histogram than its count and sum.
+    /// Calls around the current node that read only count and sum of a histogram.
     only_totals: usize,
     /// Nodes around the current one that need whole histograms.
     whole: usize,
@@ -91,7 +91,7 @@ impl Planner<'_> {
 
     fn matrix(&mut self, matrix: &ast::MatrixSelector, steps: Steps) -> Planned {
         let selector = &matrix.selector;
-        // Of several lengths that cannot be, that one is told which Prometheus computes first.
+        // Of several invalid durations, the error names the one that Prometheus computes first.
         let range = self.duration(&matrix.range, Allowed::Positive)?;
         let lookup = self.lookup(&selector.when)?;
         let lookback = self.query.lookback;
@@ -160,14 +160,14 @@ impl Planner<'_> {
         if let (Function::Info, [((base, _), _), ..]) = (call.function, args.as_slice()) {
             all &= base.shared_lookup().is_some();
         }
-        // The time of a point that is fixed is fixed too; of anything else it is that of the step.
+        // `timestamp` of a selector with `@` is fixed; any other `timestamp` is the time of a step.
         let of_selector = matches!(args.as_slice(), [((Node::Selector(_), _), _)]);
         let fixed = match call.function {
             Function::Timestamp => of_selector,
             function => !function.signature().step_time,
         };
         let same = all && fixed;
-        // Notes about an argument are told at its parentheses where Prometheus evaluates it once.
+        // Annotations have the span of the parentheses if Prometheus evaluates the argument once.
         let argument = |(planned, (outer, inner)): ((Node, Invariance), _)| Argument {
             span: if !same && planned.1 == Invariance::Invariant { outer } else { inner },
             node: if same { planned.0 } else { once(planned) },
@@ -178,8 +178,8 @@ impl Planner<'_> {
     }
 
     fn aggregate(&mut self, aggregate: &ast::Aggregate, steps: Steps) -> Planned {
-        // As in Prometheus, what is folded decides alone: a parameter is taken at the first step
-        // when the rest is the same at all steps.
+        // As in Prometheus, the vector alone decides: if it is the same at all steps, the
+        // parameter is taken at the first step.
         let whole = aggregate.op == Aggregator::CountValues;
         self.whole += usize::from(whole);
         let (input, invariance) = self.node(&aggregate.expr, steps)?;
@@ -271,7 +271,8 @@ fn window(range: Range) -> (Node, Invariance) {
     (Node::Range(range), if fixed { Invariance::Plain } else { Invariance::Varying })
 }
 
-/// What is read for windows of `before` milliseconds, without their first one, and `after`.
+/// The times read for windows that begin `before` milliseconds (exclusive) before the evaluation
+/// time and end `after` milliseconds after it.
 fn reach(lookup: Lookup, steps: Steps, before: i64, after: i64) -> TimeRange {
     if steps.count() == 0 {
         return TimeRange::new(1, 0);

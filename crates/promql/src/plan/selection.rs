@@ -1,5 +1,5 @@
-//! What a query reads from the store. Two selectors with the same conditions whose times touch
-//! share one selection.
+//! What a query reads from the store. Two selectors with equal matchers whose times overlap share
+//! one selection.
 
 use promkairos_model::{Matcher, TimeRange};
 
@@ -15,7 +15,7 @@ pub(crate) struct Selections {
 /// What is to be selected.
 #[derive(Debug)]
 pub(crate) struct Requested {
-    /// All of them match.
+    /// All of them have to match.
     pub matchers: Vec<Matcher>,
     /// The times of all its users.
     pub range: TimeRange,
@@ -45,7 +45,7 @@ impl Selections {
         self.all.len() - 1
     }
 
-    /// All of them.
+    /// All selections.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Requested> {
         self.all.iter()
     }

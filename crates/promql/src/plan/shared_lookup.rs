@@ -1,15 +1,15 @@
-//! When all selectors of an expression look: at one time, or at several.
+//! Whether all selectors of an expression are evaluated at the same time.
 //!
-//! Only the plan is looked at. A vector that comes from no selector, such as `vector(1)`, belongs to the time
-//! of its step, so it looks at no time that a selector could share.
+//! Only the plan is examined. A vector without a selector, such as `vector(1)`, has the time of its step, which no
+//! selector can share.
 
 use super::{Lookup, Node, Operand, Source};
 use crate::signature::Function;
 use crate::value_type::ValueType;
 
 impl Node {
-    /// When its selectors look, seen from outside, if they all look at one time and each of its vectors comes
-    /// from one of them.
+    /// The evaluation time of its selectors, seen from outside, if all have the same and each of its vectors comes
+    /// from a selector.
     pub(crate) fn shared_lookup(&self) -> Option<Lookup> {
         let mut search = Search { first: None, shared: true };
         search.look(self, Lookup { at: None, offset: 0 });
@@ -37,7 +37,8 @@ struct Search {
 }
 
 impl Search {
-    /// Looks at a node that gives series, inside of what looks at `outer`. Whether there is a selector.
+    /// Visits a node that gives series, inside a subquery that is evaluated at `outer`. Returns whether it has a
+    /// selector.
     fn look(&mut self, node: &Node, outer: Lookup) -> bool {
         let found = match node {
             Node::Selector(selector) => return self.note(within(selector.lookup, outer)),
@@ -45,7 +46,7 @@ impl Search {
                 Source::Selection { .. } => return self.note(within(range.lookup, outer)),
                 Source::Subquery { node, .. } => self.look_if(node, within(range.lookup, outer)),
             },
-            // The second argument says only which labels are wanted.
+            // The second argument only names the wanted labels.
             Node::Call(call) if call.function == Function::Info => {
                 call.args.first().is_some_and(|arg| self.look_if(&arg.node, outer))
             }
@@ -78,7 +79,7 @@ impl Search {
     }
 }
 
-/// When something looks that looks so inside of a subquery: offsets add up until a time is fixed.
+/// The evaluation time `inner` inside a subquery at `outer`: offsets add up until `@` sets a time.
 fn within(inner: Lookup, outer: Lookup) -> Lookup {
     match inner.at {
         Some(_) => inner,

@@ -71,7 +71,7 @@ impl Display for MatrixSelector {
     }
 }
 
-/// Which series a selector selects.
+/// The name and the matchers of a selector.
 struct Series<'a>(&'a VectorSelector);
 
 impl Display for Series<'_> {
@@ -132,7 +132,7 @@ fn edges(edges: Option<Edges>) -> String {
     edges.map_or_else(String::new, |edges| format!(" {}", edges.name()))
 }
 
-/// The length of a window, a step or an offset; a literal as a duration however it was written.
+/// A window, a step or an offset. A literal is printed as a duration, whatever its notation.
 struct Length<'a>(&'a Duration);
 
 impl Display for Length<'_> {
@@ -168,7 +168,7 @@ impl Display for DurationForm {
     }
 }
 
-/// The window of a subquery, and when it is.
+/// The window of a subquery, with `@` and `offset`.
 pub(super) struct Window<'a>(pub(super) &'a Subquery);
 
 impl Display for Window<'_> {
@@ -202,7 +202,7 @@ impl Display for Aggregate {
     }
 }
 
-/// What stands before the body of an aggregation.
+/// The operator and the grouping of an aggregation.
 pub(super) struct Head<'a>(pub(super) &'a Aggregate);
 
 impl Display for Head<'_> {
@@ -216,7 +216,7 @@ impl Display for Head<'_> {
     }
 }
 
-/// An operator with how its sides meet.
+/// An operator with its modifiers.
 pub(super) struct Operator<'a>(pub(super) &'a Binary);
 
 impl Display for Operator<'_> {

@@ -1,8 +1,8 @@
 //! Trees as text.
 //!
-//! `Display` writes one line, `Expr::pretty` as many as are easy to read. Both are exactly what
-//! Prometheus writes, so parsing the text gives the tree again, but for lengths of time of less
-//! than a millisecond, which it does not write.
+//! `Display` writes one line, `Expr::pretty` as many lines as are easy to read, both exactly as
+//! Prometheus does. Parsing the text gives the same tree, except for durations below a
+//! millisecond, which are not written.
 
 mod line;
 mod pretty;

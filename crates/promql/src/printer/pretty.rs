@@ -1,7 +1,7 @@
-//! A tree in as many lines as are easy to read.
+//! A tree in several lines that are easy to read.
 //!
-//! What fits into a line of 100 bytes stands in one line; anything longer is split, and its parts
-//! are indented by two blanks more. A subquery that fits is not indented, as upstream.
+//! An expression that fits into 100 bytes is one line. A longer one is split, and its parts are
+//! indented by two more blanks. A subquery that fits is not indented, as upstream.
 
 use std::fmt::{self, Display, Write as _};
 
@@ -12,7 +12,7 @@ use super::line::{Head, Operator, Window};
 const WIDTH: usize = 100;
 
 impl Expr {
-    /// The expression as `format_query` answers it.
+    /// The expression as the endpoint `format_query` returns it.
     pub fn pretty(&self) -> String {
         let mut text = String::new();
         self.write_pretty(&mut text, 0);
@@ -90,7 +90,7 @@ fn fits(expr: &Expr) -> bool {
     write!(left, "{expr}").is_ok()
 }
 
-/// Counts what is written and refuses more than there is room for.
+/// Counts the bytes written; fails if they are more than the room.
 struct Room(usize);
 
 impl fmt::Write for Room {
