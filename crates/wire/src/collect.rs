@@ -1,10 +1,9 @@
 //! Builds a [`WriteBatch`] from what the decoders find, and applies the policy.
 //!
-//! Numbers of targets count everything in the request, refused or not. A series that
-//! ends without any point or exemplar does not appear in the batch.
+//! Target numbers count everything in the request, also what is refused. A series that ends without any point or
+//! exemplar is not in the batch.
 //!
-//! The arena grows while the batch is built, so labels in it are kept as ranges
-//! and become slices only at the end.
+//! The arena grows while the batch is built, so labels in the arena are kept as ranges and become slices at the end.
 
 use std::ops::Range;
 
@@ -16,7 +15,7 @@ use promkairos_model::{
 
 use super::{Policy, SAMPLES, SERIES, WireError, histogram};
 
-/// Where raw label bytes lie.
+/// Where raw label bytes are.
 #[derive(Debug, Clone)]
 pub(super) enum LabelBytes<'a> {
     /// In the body.
@@ -32,14 +31,14 @@ pub(super) struct Collector<'a> {
     in_arena: Vec<(Holder, Range<usize>)>,
     /// Sorted targets to leave out; `None` = apply the policy instead.
     omit: Option<Vec<Target>>,
-    /// The times that points may have where the policy is applied.
+    /// The accepted times of points; a replay accepts all.
     times: SampleTimes,
     seen: Seen,
-    /// Bytes that the batch may take, about.
+    /// Most bytes of the batch, approximately.
     most_bytes: usize,
 }
 
-/// Whose labels lie in the arena, by position in the batch.
+/// An entry whose labels are in the arena, by its position in the batch.
 #[derive(Debug, Clone, Copy)]
 enum Holder {
     Series(usize),
@@ -57,7 +56,7 @@ struct Seen {
     buckets: usize,
 }
 
-/// The series being built: what the batch and the counts were when it began.
+/// The series being built: the lengths of the batch and the counts when it began.
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
     index: u32,
@@ -90,7 +89,7 @@ impl<'a> Collector<'a> {
                 (Some(sorted), SampleTimes::ANY, usize::MAX)
             }
         };
-        // A guess at the size of a series that never reserves much.
+        // One series for 256 bytes, at most 4096 series.
         let guess = (bytes / 256).min(4096);
         let batch = WriteBatch {
             series: Vec::with_capacity(guess),
@@ -110,7 +109,7 @@ impl<'a> Collector<'a> {
         self.omit.as_ref().is_some_and(|omit| omit.binary_search(&target).is_ok())
     }
 
-    /// Fails when `count` of `what` are too many for a request.
+    /// Fails if `count` is above `limit`, unless this is a replay.
     pub(super) fn check_limit(
         &self,
         count: usize,
@@ -123,8 +122,8 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    /// Fails when the batch takes more memory than it may. Called for each thing but floats: a few bytes of a message
-    /// may make many.
+    /// Fails if the batch takes more memory than it may. Called for everything except floats: a few bytes of a
+    /// message may expand to many.
     fn check_bytes(&self) -> Result<(), WireError> {
         let WriteBatch { series, samples, histograms, exemplars, metadata, .. } = &self.batch;
         let bytes = size_of_val(series.as_slice())
@@ -140,7 +139,7 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    /// The arena, to put labels into.
+    /// The arena for labels.
     pub(super) fn arena(&mut self) -> &mut Vec<u8> {
         self.arena
     }
@@ -216,7 +215,7 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    /// The number of the next exemplar of the request, which is counted by this.
+    /// Counts the next exemplar of the request and returns its target.
     pub(super) fn next_exemplar(&mut self) -> Result<Target, WireError> {
         let target = Target::Exemplar(self.seen.exemplars);
         self.seen.exemplars += 1;
@@ -226,7 +225,7 @@ impl<'a> Collector<'a> {
         Ok(target)
     }
 
-    /// Whether the exemplar `target` of the series is to be looked at.
+    /// Whether the exemplar `target` of the series is needed.
     pub(super) fn wants_exemplar(&self, draft: &Draft, target: Target) -> bool {
         !draft.omitted && !self.omits(target)
     }
@@ -256,7 +255,7 @@ impl<'a> Collector<'a> {
         self.batch.rejections.push(target, reason, String::new);
     }
 
-    /// Gives the points of the series that have none the start timestamp `start`.
+    /// Sets the start timestamp of the points of the series that have none.
     pub(super) fn set_missing_starts(&mut self, draft: &Draft, start: i64) {
         let start = known_start(start);
         let samples = self.batch.samples[draft.samples..].iter_mut();
@@ -268,18 +267,17 @@ impl<'a> Collector<'a> {
             .for_each(|known| *known = start);
     }
 
-    /// How many floats and histograms there are so far.
+    /// The number of floats and histograms so far.
     pub(super) fn points(&self) -> usize {
         self.batch.samples.len() + self.batch.histograms.len()
     }
 
-    /// Counts those since there were `before` as without metadata.
+    /// Counts the points after the first `before` as points without metadata.
     pub(super) fn lack_metadata(&mut self, before: usize) {
         self.batch.without_metadata += self.points().saturating_sub(before) as u64;
     }
 
-    /// Whether the request brought nothing for the series: no floats, histograms or exemplars,
-    /// refused or not.
+    /// Whether the request has no floats, histograms or exemplars for the series, refused ones included.
     pub(super) fn is_empty(&self, draft: &Draft) -> bool {
         let (seen, before) = (&self.seen, &draft.before);
         (seen.samples, seen.histograms, seen.exemplars)
@@ -329,8 +327,8 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Adds what is known of a family, the metadata entry numbered `number`; `named` is what it is called when all that
-    /// the request says of the family is refused. Gives its position in the batch.
+    /// Adds the metadata entry `number` of a family and returns its position in the batch. `named` is the target that
+    /// leaves out all metadata of the family.
     pub(super) fn add_metadata(
         &mut self,
         number: u32,
@@ -360,8 +358,8 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Puts `entry` in the place of the entry `at` of the same family. False when it may
-    /// not be: then [`Collector::add_metadata`] says why.
+    /// Replaces the entry `at` of the same family by `entry`. Returns false if `entry` is invalid;
+    /// [`Collector::add_metadata`] then rejects it with the reason.
     pub(super) fn replace_metadata(&mut self, at: usize, entry: MetadataEntry<'a>) -> bool {
         match self.check_metadata(entry) {
             Ok(entry) => self.batch.metadata[at] = entry,
@@ -370,7 +368,7 @@ impl<'a> Collector<'a> {
         true
     }
 
-    /// Whether the metadata entry at this position is that of `family`.
+    /// Whether the metadata entry at this position belongs to `family`.
     pub(super) fn is_family(&self, at: usize, family: &[u8]) -> bool {
         self.batch.metadata[at].family.as_bytes() == family
     }
@@ -386,7 +384,7 @@ impl<'a> Collector<'a> {
         Ok(entry)
     }
 
-    /// The batch.
+    /// The finished batch.
     pub(super) fn finish(self) -> WriteBatch<'a> {
         let Self { mut batch, arena, in_arena, .. } = self;
         let arena: &'a [u8] = arena;
@@ -400,7 +398,7 @@ impl<'a> Collector<'a> {
         batch
     }
 
-    /// Whether a point may have this time; what was accepted before may have any.
+    /// Checks the time of a point; a replay accepts any time.
     fn check_time(&self, timestamp: i64) -> Result<(), RejectReason> {
         if self.is_strict() { self.times.check(timestamp) } else { Ok(()) }
     }
@@ -417,7 +415,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// The labels for an entry; those in the arena follow when the batch is finished.
+    /// The labels of an entry; labels in the arena are filled in when the batch is finished.
     fn hold(&mut self, holder: Holder, labels: LabelBytes<'a>) -> RawLabels<'a> {
         match labels {
             LabelBytes::Body(bytes) => RawLabels(bytes),
@@ -429,7 +427,7 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// Why a metadata text cannot be one: it is not UTF-8.
+/// A metadata text; an error if it is not UTF-8.
 pub(super) fn text(bytes: &[u8]) -> Result<&str, RejectReason> {
     std::str::from_utf8(bytes).map_err(|_| RejectReason::Metadata("is not valid UTF-8"))
 }
@@ -438,7 +436,7 @@ fn in_years(timestamp: i64) -> bool {
     (MIN_TIMESTAMP..=MAX_TIMESTAMP).contains(&timestamp)
 }
 
-/// A start timestamp that no clock can have had says nothing.
+/// The start timestamp, or 0 (unknown) if it is out of range.
 fn known_start(start: i64) -> i64 {
     if in_years(start) { start } else { 0 }
 }
@@ -448,7 +446,7 @@ fn check_exemplar(labels: RawLabels<'_>) -> Result<(), RejectReason> {
     let mut chars = 0;
     for pair in RawLabels(&canonical).pairs() {
         let (name, value) = pair.ok_or(LabelError::Malformed)?;
-        // Continuation bytes are 10xxxxxx; `canonical` saw to it that this is UTF-8.
+        // Continuation bytes are 10xxxxxx; `canonical` checked that this is UTF-8.
         chars += name.iter().chain(value).filter(|byte| **byte & 0xc0 != 0x80).count();
     }
     if chars > limits::MAX_EXEMPLAR_CHARS {

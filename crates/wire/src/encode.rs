@@ -1,8 +1,8 @@
-//! Batches to messages: the other direction of `v1` and `v2`, uncompressed.
+//! Encodes batches as uncompressed messages: the inverse of `v1` and `v2`.
 //!
-//! Series and points come out in the order of the batch, so that positions in the
-//! message are those of the batch. Metadata of version 2 rides on series of its own without
-//! points, which only a replay takes.
+//! Series and points keep the order of the batch, so positions in the message are positions in the
+//! batch. Metadata of version 2 is written as extra series without points, which only a replay
+//! accepts.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use promkairos_model::{
 
 use super::proto::{BYTES, FIXED64, VARINT, key};
 
-/// `batch` as `prometheus.WriteRequest`. Start timestamps have no place in it.
+/// `batch` as `prometheus.WriteRequest`, which has no start timestamps.
 pub fn encode_v1(batch: &WriteBatch<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     let mut message = Vec::new();
@@ -100,7 +100,7 @@ impl<'a> Symbols<'a> {
         reference
     }
 
-    /// References of names and values, up to where the labels are no labels.
+    /// References of names and values, up to the first malformed label.
     fn references(&mut self, labels: RawLabels<'a>) -> Vec<u64> {
         let mut references = Vec::new();
         for (name, value) in labels.pairs().map_while(|pair| pair) {
@@ -145,7 +145,7 @@ fn put_exemplar_point(out: &mut Vec<u8>, exemplar: &ExemplarEntry<'_>) {
 
 fn put_histogram(out: &mut Vec<u8>, sample: &HistogramSample, start: i64) {
     let histogram = &sample.histogram;
-    // The chosen arm is written also when it is 0: it says which kind of histogram this is.
+    // The arm is written even if it is 0: it says which kind of histogram this is.
     match &histogram.counts {
         Counts::Integer { count, .. } => {
             put_key(out, key(1, VARINT));

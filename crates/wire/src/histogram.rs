@@ -1,8 +1,8 @@
 //! The `Histogram` message, which remote write 1.0, 2.0 and remote read share.
 //!
-//! Repeated numbers come packed or not. Which arm of `count` came last says whether the
-//! histogram holds floats; values of the other kind are dropped, as Prometheus does.
-//! Nothing is validated here but the number of buckets.
+//! Repeated numbers are packed or not. The last arm of `count` decides whether the histogram holds
+//! floats; values of the other kind are dropped, as Prometheus does. Only the number of buckets is
+//! validated here.
 
 use promkairos_model::{Counts, Histogram, HistogramSample, ResetHint, Span};
 
@@ -13,7 +13,7 @@ use super::proto::{BYTES, FIXED64, Reader, VARINT, key};
 pub(super) struct Decoded {
     /// The histogram and its time.
     pub(super) sample: HistogramSample,
-    /// Spans, buckets and bounds it held, in all.
+    /// The number of spans, buckets and bounds together.
     pub(super) buckets: usize,
 }
 
@@ -131,7 +131,7 @@ impl Fields {
         Ok(())
     }
 
-    /// Counts `more` elements; false when they are too many to keep.
+    /// Counts `more` elements; false if there are too many to keep.
     fn room_for(&mut self, more: usize) -> bool {
         self.held += more;
         self.held <= self.limit

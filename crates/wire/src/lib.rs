@@ -1,11 +1,10 @@
-//! Remote write 1.0 and 2.0: bodies to batches and back; and remote read as a client speaks it.
+//! Remote write 1.0 and 2.0: decodes bodies into batches and encodes batches; remote read for clients.
 //!
-//! Decoding is by hand over the slice. The labels of a version 1 series are a slice of the
-//! body; those of version 2 are put together in an arena. A known series therefore costs
-//! no allocation. What is decoded from a body depends on the body, on the [`Policy`] and on the
-//! limits alone, so the log can keep bodies and decode them again.
+//! Decoding is written by hand over the slice. The labels of a version 1 series are a slice of the body; labels of
+//! version 2 are put together in an arena. A known series therefore costs no allocation. The batch depends only on
+//! the body, the [`Policy`] and the limits, so the log can keep bodies and decode them again.
 //!
-//! Label sets of series are not looked into here: a store checks those it has never seen.
+//! Label sets of series are not validated here: a store checks each set that is new to it.
 //!
 //! ```
 //! use promkairos_model::{Body, Labels, Protocol, RawLabels, Sample, SeriesEntry, WriteBatch};
@@ -42,7 +41,7 @@ use promkairos_model::{Body, Protocol, SampleTimes, ShownSize, Target, WriteBatc
 
 pub use encode::{encode_v1, encode_v2};
 
-/// Buffers of decoding, to be used again and again.
+/// Reusable buffers for decoding.
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// The decompressed message.
@@ -61,36 +60,35 @@ impl Scratch {
 /// What to leave out of a batch.
 #[derive(Debug, Clone, Copy)]
 pub enum Policy<'p> {
-    /// A request: whatever can never be accepted goes to [`WriteBatch::rejections`].
+    /// A new request: parts that can never be accepted go to [`WriteBatch::rejections`].
     Accept,
-    /// The same. Samples, histograms and exemplars of other times go there too; a batch that takes more than this
-    /// number of bytes, about, is [`WireError::Expands`].
+    /// Like `Accept`. Samples, histograms and exemplars of other times are rejected too, and a batch that takes more
+    /// than about `bytes` fails with [`WireError::Expands`].
     AcceptWithin {
         /// The times that are accepted.
         times: SampleTimes,
         /// The most bytes of the batch.
         bytes: usize,
     },
-    /// A body accepted before: no policy and no limit is applied, exactly these targets are
-    /// left out.
+    /// A body that was accepted before: no policy and no limit is applied; exactly these targets are left out.
     Replay(&'p [Target]),
 }
 
-/// What there can be too much of in a request, where the limit is the most that a setting can be.
+/// Names what exceeds a limit that equals the maximum of a setting.
 pub const SERIES: &str = "series";
 /// See [`SERIES`].
 pub const SAMPLES: &str = "samples";
 
-/// Why a whole body is refused. It will never be accepted.
+/// Why a whole body is refused. Sending it again cannot succeed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// Not a snappy block.
     #[error("body is not a valid snappy block")]
     Snappy(#[from] snap::Error),
-    /// Not a frame of zstd, or one that does not say how large it is.
+    /// Not a zstd frame, or a frame that does not declare its content size.
     #[error("body is not a zstd frame that says how large its content is")]
     Zstd,
-    /// More bytes than a body may have when decoded.
+    /// The decoded body would be larger than a body may be.
     #[error("decoded size of {} exceeds the limit of {}", ShownSize::of(*declared), ShownSize::of(*limit))]
     TooLarge {
         /// The length the block declares.
@@ -104,12 +102,12 @@ pub enum WireError {
     /// Not a protobuf message of the type it should be.
     #[error("malformed protobuf: {0}")]
     Malformed(&'static str),
-    /// Nothing is in it of the version that it is said to be of, and something of the other one.
+    /// The body has no field of the declared version, but a field of the other version.
     #[error(
         "body is one of remote write {0}, and Content-Type says that it is of the other version"
     )]
     Version(&'static str),
-    /// What it says takes more memory than it may, and far more than the message: see [`Policy::AcceptWithin`].
+    /// The decoded batch takes more memory than it may: see [`Policy::AcceptWithin`].
     #[error("the body takes more than {} of memory when it is decoded", ShownSize::of(*.0))]
     Expands(usize),
     /// Too much of something in one request.
@@ -143,7 +141,7 @@ pub fn decode<'a>(
     let message = snappy::decompress(body.compressed, &mut scratch.raw)?;
     let is_new = !matches!(policy, Policy::Replay(_));
     let mut batch = decode_message(body.protocol, message, &mut scratch.arena, policy)?;
-    // Their fields have other numbers: all of it would be skipped as unknown, and acknowledged.
+    // The other version has other field numbers: its fields would be skipped as unknown, and the body acknowledged.
     if is_new && batch.series.is_empty() && batch.metadata.is_empty() {
         let (others, other) = match body.protocol {
             Protocol::V1 => ([4, 5], "2.0"),
@@ -157,7 +155,7 @@ pub fn decode<'a>(
     Ok(batch)
 }
 
-/// Whether a message has one of these fields, of those that have a length.
+/// Whether a message has one of these length-delimited fields.
 fn has_any(message: &[u8], fields: [u32; 2]) -> Result<bool, WireError> {
     let mut reader = proto::Reader::new(message);
     while let Some(key) = reader.key()? {

@@ -1,21 +1,21 @@
 //! A small protobuf reader over a slice: keys, varints, fixed 64-bit values and
 //! length-delimited fields.
 //!
-//! It never reads past the end, never allocates and never trusts a length. It knows
-//! no message: those are in `v1`, `v2` and `histogram`. Groups are refused.
+//! It never reads past the end, never allocates and never trusts a length. The messages are in
+//! `v1`, `v2` and `histogram`. Groups are refused.
 
 use promkairos_model::varint;
 
-/// Why a message cannot be read. One byte, as it is in every result of the hot path.
+/// Why a message cannot be read. One byte, because it is in every result of the hot path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Broken {
     /// The message ends within a field.
     Truncated,
-    /// More than 64 bits.
+    /// A varint of more than 64 bits.
     LongVarint,
     /// A field number that is 0 or has more than 29 bits.
     FieldNumber,
-    /// A field of ours with another wire type.
+    /// A known field with a wrong wire type.
     WireType,
     /// A group, or a wire type that does not exist.
     Group,
@@ -30,7 +30,7 @@ pub(super) const BYTES: u32 = 2;
 /// Wire type of four-byte values.
 const FIXED32: u32 = 5;
 
-/// The key that stands before a field: its number and wire type.
+/// The key of a field: its number and wire type.
 pub(super) const fn key(field: u32, wire_type: u32) -> u32 {
     field << 3 | wire_type
 }
@@ -92,7 +92,7 @@ impl<'a> Reader<'a> {
         varint::read(next, Broken::LongVarint)
     }
 
-    /// Skips length-delimited fields with `key` for as long as one follows the other.
+    /// Skips consecutive length-delimited fields with `key`.
     #[inline]
     pub(super) fn skip_run(&mut self, key: u8) -> Result<(), Broken> {
         while self.input.get(self.at) == Some(&key) {
@@ -144,8 +144,8 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    /// Skips the value of a field that no arm took. `known` are the numbers of the
-    /// message's fields: one of them with another wire type is an error.
+    /// Skips the value of an unknown field. `known` are the field numbers of the message: a known
+    /// field with a wrong wire type is an error.
     pub(super) fn skip(&mut self, key: u32, known: &[u32]) -> Result<(), Broken> {
         if known.contains(&(key >> 3)) {
             return Err(Broken::WireType);

@@ -1,6 +1,6 @@
-//! Remote read as a client speaks it: a request for streamed chunks, and the frames of the answer.
+//! Remote read for clients: a request for streamed chunks, and the frames of the answer.
 //!
-//! Labels and chunks of a frame are not looked into here.
+//! Labels and chunks of a frame are not decoded here.
 //!
 //! ```text
 //! ┌────────────────┬───────────────────┬─────────────────────┐  for each frame
@@ -15,7 +15,7 @@ use super::WireError;
 use super::encode::{field, put_bytes, put_text, put_varint_field};
 use super::proto::{BYTES, Reader, VARINT, key};
 
-/// Bytes that a message in a frame may have; the reference server keeps them below.
+/// Most bytes of a message in a frame; the reference server stays below.
 pub const MAX_FRAME_MESSAGE: usize = 50_000_000;
 
 /// `prometheus.ReadRequest` that asks for the chunks of one selection.
@@ -48,7 +48,7 @@ pub fn encode_read_request(matchers: &[Matcher], range: TimeRange) -> Vec<u8> {
 pub struct FrameSeries<'a> {
     /// The concatenated `labels` fields.
     pub labels: Vec<u8>,
-    /// Chunks of it.
+    /// Its chunks.
     pub chunks: Vec<FrameChunk<'a>>,
 }
 

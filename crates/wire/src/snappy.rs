@@ -1,6 +1,6 @@
-//! Snappy blocks, with the declared length checked before a byte is allocated.
+//! Snappy blocks; the declared length is checked before memory is allocated.
 //!
-//! Only the block format, never the framed one.
+//! Only the block format is supported, not the framed one.
 
 use promkairos_model::limits::MAX_DECODED_BYTES;
 
@@ -15,7 +15,7 @@ pub fn declared_len(block: &[u8]) -> Result<usize, WireError> {
     Ok(declared)
 }
 
-/// Decodes a block into `buffer`, which only ever grows, and gives the decoded part of it.
+/// Decodes a block into `buffer`, which never shrinks, and returns the decoded part.
 pub fn decompress<'a>(block: &[u8], buffer: &'a mut Vec<u8>) -> Result<&'a [u8], WireError> {
     let length = declared_len(block)?;
     if buffer.len() < length {

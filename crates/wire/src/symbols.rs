@@ -1,29 +1,30 @@
-//! The table of symbols of remote write 2.0, and the labels that references into it stand for.
+//! The symbol table of remote write 2.0, and the labels that references into it denote.
 //!
-//! Labels are put into the arena in the encoding of version 1. Series that follow each other have
-//! most labels in common: what a series shares with the one before it, at the front and at the
-//! end, is copied as a whole from where that one lies. The bytes are the same as without it.
+//! Labels are written to the arena in the encoding of version 1. Consecutive series have most
+//! labels in common: labels that a series shares with the previous one, at the front and at the
+//! end, are copied in one piece from the labels of that series. The bytes are the same as without
+//! the copy.
 //!
-//! Not here: what the labels mean, and whether they are allowed.
+//! Labels are not interpreted or validated here.
 
 use std::ops::Range;
 
 use promkairos_model::{RawLabels, RejectReason};
 
-/// The table, and the labels that were appended last.
+/// The table, and the labels of the last call of `append`.
 #[derive(Default)]
 pub(super) struct Symbols<'a> {
     table: Vec<&'a [u8]>,
     last: Appended,
-    /// The buffers of the labels before those, to be used again.
+    /// Buffers of older labels, to be reused.
     spare: Appended,
 }
 
-/// Labels that lie in the arena.
+/// Labels in the arena.
 #[derive(Default)]
 struct Appended {
     refs: Vec<[u32; 2]>,
-    /// Where each of them begins, and where the last ends.
+    /// Where each label begins, and where the last one ends.
     bounds: Vec<usize>,
 }
 
@@ -47,13 +48,13 @@ impl<'a> Symbols<'a> {
         })
     }
 
-    /// The name and the value behind a pair of references that lead somewhere.
+    /// The name and the value of a pair of valid references.
     pub(super) fn label(&self, pair: [u32; 2]) -> [&'a [u8]; 2] {
         pair.map(|reference| self.table[reference as usize])
     }
 
-    /// Appends the labels behind `pairs`, all of which lead somewhere, to the arena. What was
-    /// appended by the call before must still lie where it was put.
+    /// Appends the labels of `pairs`, whose references are all valid, to the arena. The labels of
+    /// the previous call must still be at their place in the arena.
     pub(super) fn append(&mut self, pairs: &[[u32; 2]], arena: &mut Vec<u8>) {
         let mut next = std::mem::take(&mut self.spare);
         next.clear();
@@ -80,7 +81,7 @@ impl Appended {
         self.bounds.clear();
     }
 
-    /// Appends the bytes of some labels of another series, and where each begins.
+    /// Appends the bytes of some labels of another series, and where each label begins.
     fn copy(&mut self, other: &Self, labels: Range<usize>, arena: &mut Vec<u8>) {
         if labels.is_empty() {
             return;

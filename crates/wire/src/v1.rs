@@ -1,7 +1,7 @@
 //! Remote write 1.0: `prometheus.WriteRequest`.
 //!
-//! The labels of a series are taken as one slice of the body. Only where a sender put
-//! other fields between them are they gathered in the arena.
+//! The labels of a series are one slice of the body. They are copied to the arena only if the
+//! sender put other fields between them.
 
 use std::ops::Range;
 
@@ -111,11 +111,11 @@ fn exemplar<'a>(
     Ok(())
 }
 
-/// The label fields of a message: one slice of it, as a rule.
+/// The label fields of a message: normally one slice of it.
 struct LabelFields<'a> {
     message: &'a [u8],
     slice: Range<usize>,
-    /// All of them, once there are others between.
+    /// Copies of all label fields, once other fields are between them.
     gathered: Vec<u8>,
 }
 
@@ -148,7 +148,7 @@ impl<'a> LabelFields<'a> {
     }
 }
 
-/// The `MetricMetadata` message, not yet known to be text.
+/// The `MetricMetadata` message, before its texts are checked for UTF-8.
 struct RawMetadata<'a> {
     kind: MetricType,
     family: &'a [u8],

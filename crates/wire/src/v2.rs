@@ -1,15 +1,14 @@
 //! Remote write 2.0: `io.prometheus.write.v2.Request`.
 //!
-//! Labels are references into a table of symbols. They are resolved into the arena in the
-//! encoding of version 1, so that stores know one form. Symbols may stand after the
-//! series that use them: the message is walked twice. See [`Symbols`].
+//! Labels are references into a symbol table. They are resolved into the arena in the encoding of version 1, so that
+//! stores see one form. Symbols may come after the series that use them, so the message is read twice. See
+//! [`Symbols`].
 //!
-//! Metadata comes with each series and is folded by metric name: the last one counts. It is
-//! taken whenever its own references are good, also when the series is refused. Its
-//! number as a target is that of the series.
+//! Metadata comes with each series and is merged by metric family: the last entry wins. It is accepted if its own
+//! references are valid, even if the series is refused. Its target number is the number of the series.
 //!
-//! On demand the type and unit in the metadata of a series are labels of it as well. They depend
-//! on the message alone, not on whether the metadata was taken, so a replay gives the same labels.
+//! Optionally, the type and unit in the metadata of a series become labels of it. They depend only on the message,
+//! not on whether the metadata was accepted, so a replay gives the same labels.
 
 use std::collections::{HashMap, HashSet};
 
@@ -37,7 +36,7 @@ pub fn decode<'a>(
     decode_with(TypeAndUnit::Apart, message, arena, policy)
 }
 
-/// The same; the type and unit of a series are labels of it, in place of such labels that it has.
+/// Like [`decode`]. The type and unit of a series become labels and replace its own labels of these names.
 pub fn decode_typed<'a>(
     message: &'a [u8],
     arena: &'a mut Vec<u8>,
@@ -46,7 +45,7 @@ pub fn decode_typed<'a>(
     decode_with(TypeAndUnit::Labels, message, arena, policy)
 }
 
-/// Where the type and unit of a series go, beside the metadata of its family.
+/// Where the type and unit of a series go, in addition to the metadata of its family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TypeAndUnit {
     /// Nowhere.
@@ -98,9 +97,9 @@ struct Decoder<'a> {
     collector: Collector<'a>,
     type_and_unit: TypeAndUnit,
     families: Families<'a>,
-    /// Label references of the message at hand.
+    /// A buffer for the label references of a series.
     refs: Vec<u32>,
-    /// Series begun.
+    /// Series read so far.
     series: u32,
 }
 
@@ -109,12 +108,11 @@ struct Decoder<'a> {
 struct Families<'a> {
     /// Positions in the batch, by name.
     positions: HashMap<&'a [u8], usize>,
-    /// The same by the reference of a metric and its type, which cost less to look up.
+    /// The same by the reference of a metric name and its type, which is faster to look up.
     known: HashMap<(u32, u64), usize>,
-    /// Names of those that a replay leaves out.
+    /// Names of the families that a replay leaves out.
     omitted: HashSet<&'a [u8]>,
-    /// What the batch got last, and the reference of its metric name: the next series mostly
-    /// brings the same.
+    /// The metadata that was added last, and the reference of its metric name: the next series mostly has the same.
     last: Option<(u32, MetadataRefs)>,
 }
 
@@ -126,7 +124,7 @@ struct MetadataRefs {
     unit: u32,
 }
 
-/// What the metadata of a series adds to its labels; what is empty adds none.
+/// The labels that the metadata of a series adds; an empty value adds none.
 #[derive(Clone, Copy, Default)]
 struct Added<'a> {
     kind: &'static str,
@@ -188,7 +186,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// Resolves the labels of a series and ends it; `checked` is what its metadata adds to them.
+    /// Resolves the labels of a series and ends it; `checked` are the labels that its metadata adds.
     fn finish_series(
         &mut self,
         draft: Draft,
@@ -206,7 +204,7 @@ impl<'a> Decoder<'a> {
             (Ok(labels), Err(reason)) => {
                 self.collector.refuse_series(draft, reason, Some(labels));
             }
-            // Exemplars alone are taken: Prometheus sends each in a series of its own.
+            // Exemplars alone are accepted: Prometheus sends each in a series of its own.
             (Ok(labels), Ok(_)) if self.collector.is_strict() && is_empty => {
                 self.collector.refuse_series(draft, RejectReason::NoPoints, Some(labels));
             }
@@ -215,7 +213,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// Puts the labels behind `refs`, and those that are added, into the arena.
+    /// Writes the labels of `refs`, and the added labels, to the arena.
     fn resolve(
         &mut self,
         refs: &[u32],
@@ -237,8 +235,7 @@ impl<'a> Decoder<'a> {
         Ok(Ok(LabelBytes::Arena(start..end)))
     }
 
-    /// Whether the labels behind `refs` exist and are small enough to be put together with `more`
-    /// bytes.
+    /// Checks that the references in `refs` are valid, and that their labels with `more` bytes are within the limits.
     fn check_refs(&self, refs: &[u32], more: usize) -> Result<(), RejectReason> {
         let strict = self.collector.is_strict();
         let (count, limit) = (refs.len() / 2, LABEL_LIMITS.labels);
@@ -286,8 +283,8 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// Folds the metadata of the series numbered `number` into its family, and gives what it adds
-    /// to the labels. The inner error refuses the series: a reference that leads nowhere.
+    /// Merges the metadata of the series numbered `number` into its family, and returns the labels that it adds. The
+    /// inner error refuses the series: a reference is invalid.
     fn metadata(
         &mut self,
         number: u32,
@@ -325,7 +322,7 @@ impl<'a> Decoder<'a> {
             Ok(MetadataEntry { family, kind, help: text(help)?, unit: text(unit)? })
         });
         let position = match self.families.known.get(&key) {
-            // A native histogram and a series with floats may have one metric, and not one family.
+            // A native histogram and a series with floats may share a metric name, but not a family.
             Some(at) if self.collector.is_family(*at, family) => Some(at),
             _ => self.families.positions.get(family),
         };
@@ -343,7 +340,7 @@ impl<'a> Decoder<'a> {
         Ok(Ok(added))
     }
 
-    /// Whether there is no metadata.
+    /// Whether the metadata is empty.
     fn says_nothing(&self, metadata: MetadataRefs) -> bool {
         let none = |reference| self.optional_symbol(reference).is_ok_and(<[u8]>::is_empty);
         MetricType::from_number(metadata.kind) == MetricType::Unknown
@@ -366,18 +363,18 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// What the name of a metric is.
+/// What a metric name names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Name {
-    /// Of a series with floats or exemplars alone: a classic histogram and a summary have several.
+    /// A series, which has floats or exemplars only. A classic histogram and a summary have several.
     OfSeries,
-    /// That of the family: of a native histogram, or of a series without points, as [`encode`](super::encode) writes
-    /// what is known of a family.
+    /// The family: of a native histogram, or of a series without points, which [`encode`](super::encode) writes for
+    /// metadata.
     OfFamily,
 }
 
-/// The family of a metric of this type. The series of a classic histogram and of a summary have names of their own,
-/// as the exposition formats of Prometheus and OpenMetrics have it.
+/// The family of a metric of this type. The series of a classic histogram and of a summary have suffixes, as in the
+/// exposition formats of Prometheus and OpenMetrics.
 fn family(metric: &[u8], kind: MetricType, name: Name) -> &[u8] {
     if name == Name::OfFamily {
         return metric;
@@ -398,8 +395,8 @@ impl<'a> Added<'a> {
         self.kind.is_empty() && self.unit.is_empty()
     }
 
-    /// Puts `labels` into the arena without their own type and unit. What is added goes where it
-    /// stands in the order of names: labels that are sorted stay so.
+    /// Writes `labels` to the arena, without their own type and unit. The added labels are inserted in the order of
+    /// names, so sorted labels stay sorted.
     fn push_among(self, labels: impl Iterator<Item = [&'a [u8]; 2]>, arena: &mut Vec<u8>) {
         const TYPE: &[u8] = METRIC_TYPE.as_bytes();
         const UNIT: &[u8] = METRIC_UNIT.as_bytes();
@@ -433,7 +430,7 @@ impl MetadataRefs {
     }
 }
 
-/// Label references: no more than it takes to see that they are too many.
+/// Label references. Only as many are kept as show that there are too many.
 struct Refs {
     kept: Vec<u32>,
     limit: usize,
