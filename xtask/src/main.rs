@@ -1,7 +1,7 @@
-//! The commands of everyday work, as `cargo xtask COMMAND`.
+//! Commands for everyday development: `cargo xtask COMMAND`.
 //!
-//! They run what `./test.sh` runs, step by step, and keep the peers of the integration tests between two runs. What a
-//! command runs is printed first. Nothing is decided here: the scripts in `tests/peers` start and stop the peers.
+//! They run the steps of `./test.sh` one by one, and keep the peers of the integration tests running between two
+//! runs. Each command is printed before it runs. The scripts in `tests/peers` start and stop the peers.
 
 use std::env;
 use std::fs;
@@ -17,7 +17,7 @@ usage: cargo xtask COMMAND
   peers up|down     starts or stops the peers of integration tests
   ci                all that the build server runs: ./test.sh";
 
-/// What the integration tests find a Cassandra and its neighbours by.
+/// The variables by which the integration tests find the peers, and paths in the folder of the peers.
 const VARIABLES: [(&str, &str); 5] = [
     ("PROMKAIROS_TEST_CASSANDRA_JARS", "cassandra"),
     ("PROMKAIROS_TEST_KAIROSDB", "kairosdb"),
@@ -26,7 +26,7 @@ const VARIABLES: [(&str, &str); 5] = [
     ("PROMKAIROS_TEST_VMALERT", "victoria-metrics/usr/bin/vmalert"),
 ];
 
-/// Names in the source of a topic that show that its tests ask a Cassandra.
+/// Names in the source of a topic whose tests need a Cassandra.
 const ASKS_CASSANDRA: [&str; 6] = [
     "TestKeyspace",
     "support::cassandra",
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs a command in the root of the project, after printing it; an error where it fails.
+/// Prints a command and runs it in the root of the project. Fails if the command fails.
 fn run(command: &mut Command) -> Result<(), String> {
     let shown = format!("{command:?}");
     println!("$ {shown}");
@@ -108,7 +108,7 @@ fn integration(filters: &[&str]) -> Result<(), String> {
     run(tests.env("PROMKAIROS_TEST_RUN", &peers.run))
 }
 
-/// Whether tests of a topic, the first part of a path of tests, ask a Cassandra. Of a topic that is not known they may.
+/// Whether the tests of a topic, the first part of a test path, need a Cassandra. True for an unknown topic.
 fn asks_cassandra(filter: &str) -> bool {
     let topic = filter.split("::").next().unwrap_or_default();
     let mut open = vec![root().join("tests/it").join(topic)];
@@ -129,9 +129,9 @@ fn asks_cassandra(filter: &str) -> bool {
 
 /// The peers of integration tests, kept from run to run.
 struct Peers {
-    /// What was fetched.
+    /// The files that were fetched.
     folder: PathBuf,
-    /// What runs.
+    /// The state of the running peers.
     run: PathBuf,
 }
 
@@ -147,7 +147,7 @@ impl Peers {
         run(Command::new("tests/peers/fetch.sh").arg(&self.folder))
     }
 
-    /// Starts both Cassandras where they do not run, the second with login and TLS.
+    /// Starts both Cassandras unless they run; the second one has login and TLS.
     fn up(&self) -> Result<(), String> {
         self.fetch()?;
         for (command, folder) in [("up", self.run.clone()), ("up-secure", self.run.join("secure"))]
@@ -158,7 +158,7 @@ impl Peers {
             let jars = self.folder.join("cassandra");
             let mut start = Command::new("tests/peers/cassandra.sh");
             start.arg(command).arg(jars).arg(&folder);
-            // A test has a keyspace of its own, and these two are never started again.
+            // Each test has a keyspace of its own, and a stopped Cassandra is not started again.
             start.env("CASSANDRA_OPTIONS", "-Dcassandra.test.flush_local_schema_changes=false");
             run(start
                 .env("CASSANDRA_HEAP", "1g")
@@ -175,7 +175,7 @@ impl Peers {
     }
 }
 
-/// Whether the process that a folder names runs.
+/// Whether the process in the file `pid` of a folder runs.
 fn is_running(folder: &Path) -> bool {
     let process = fs::read_to_string(folder.join("pid")).unwrap_or_default();
     let process = process.trim();
