@@ -103,9 +103,7 @@ pub enum WireError {
     #[error("malformed protobuf: {0}")]
     Malformed(&'static str),
     /// The body has no field of the declared version, but a field of the other version.
-    #[error(
-        "body is one of remote write {0}, and Content-Type says that it is of the other version"
-    )]
+    #[error("body is encoded as remote write {0}, but its Content-Type declares the other version")]
     Version(&'static str),
     /// The decoded batch takes more memory than it may: see [`Policy::AcceptWithin`].
     #[error("the body takes more than {} of memory when it is decoded", ShownSize::of(*.0))]

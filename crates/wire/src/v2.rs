@@ -368,8 +368,8 @@ impl<'a> Decoder<'a> {
 enum Name {
     /// A series, which has floats or exemplars only. A classic histogram and a summary have several.
     OfSeries,
-    /// The family: of a native histogram, or of a series without points, which [`encode`](super::encode) writes for
-    /// metadata.
+    /// The family: for a native histogram, and for a series without points, which [`encode`](super::encode) writes
+    /// for metadata.
     OfFamily,
 }
 
