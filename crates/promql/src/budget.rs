@@ -244,7 +244,7 @@ mod tests {
                     query may hold more than 100 bytes now";
         assert_eq!(error, want);
         assert_eq!(pressure.take_refused(Refused::Query), 1);
-        // The limit of the query itself is checked too.
+        // The error of the limit of the query itself is another one.
         let budget = Budget::new(&Settings { max_bytes: 50, ..settings });
         let error = budget.nothing().take(0, 20_000).expect_err("more than that").to_string();
         assert!(error.ends_with("the setting query-max-memory"), "{error}");

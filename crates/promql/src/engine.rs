@@ -1,6 +1,7 @@
 //! The engine: waits for a permit, plans a query, opens its selections and evaluates it.
 //!
-//! All selections of the plan are opened before the evaluation. The evaluation runs on a blocking thread. A query
+//! All selections of the plan are opened before the evaluation. The evaluation runs on a blocking
+//! thread; it waits only for the store and for permits to compile regular expressions. A query
 //! whose future is dropped is canceled.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -44,7 +45,7 @@ pub struct Engine {
 /// Options of one query.
 #[derive(Debug, Clone, Default)]
 pub struct QueryOptions {
-    /// Longest time; it only lowers the limit of the setting.
+    /// Longest time; it can only lower the limit of the setting.
     pub timeout: Option<Duration>,
     /// The lookback delta; `None` or 0 = the setting.
     pub lookback: Option<Duration>,

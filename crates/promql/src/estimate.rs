@@ -81,8 +81,8 @@ pub(crate) async fn estimate(
         samples_read += samples.sum::<f64>();
         if forecast.basis == Basis::Guessed && !selected.series.is_empty() {
             warnings.insert(
-                "query cost estimate is a guess at how far apart samples are: the index does not say, and this \
-                 process has not seen them of all metrics lately",
+                "query cost estimate guesses the interval between samples: the index does not hold it, and this \
+                 process has not seen recent samples of all metrics",
             );
         }
     }

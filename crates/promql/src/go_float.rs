@@ -10,7 +10,7 @@ pub enum NoFloat {
     /// It does not have the form of a float.
     #[error("invalid syntax")]
     Syntax,
-    /// It is larger than every finite float.
+    /// It is beyond the finite floats.
     #[error("value out of range")]
     Range,
 }

@@ -33,8 +33,8 @@ impl Parser<'_> {
         }
     }
 
-    /// The duration after `offset`. An operator after it belongs to the selector, as in `name
-    /// offset 5m * 2`, unless the duration begins with a parenthesis or with two signs.
+    /// The duration after `offset`. An operator after it, as in `name offset 5m * 2`, belongs to
+    /// the selector, unless the duration begins with a parenthesis or with two signs.
     pub(super) fn offset_duration(&mut self) -> Parsed<Duration> {
         self.height = 1;
         let Some((sign, span)) = self.sign()? else {
