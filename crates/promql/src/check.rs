@@ -2,7 +2,7 @@
 //!
 //! Children are checked before their parent; the first error ends the check. Set operators get
 //! their cardinality here, and operators that are not between two vectors lose their matching. The
-//! order of the checks is that of Prometheus, because only the first error is returned.
+//! checks run in the order of Prometheus, because only the first error is returned.
 
 use super::ast::{
     Aggregate, Binary, Call, Cardinality, Comparison, Expr, MatchLabels, Subquery, Unary,
