@@ -1,28 +1,28 @@
-//! The clock of the system, in milliseconds since 1970, and a clock that a store can be given.
+//! The system clock in milliseconds since 1970, and a clock that can be passed to a store.
 //!
-//! Nothing else reads it. It may be turned back: whoever needs times that rise sees to it.
+//! No other module reads the system clock. It may be set back: code that needs rising times has to ensure them itself.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// A clock, by default that of the system.
+/// A clock; the default is the system clock.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> i64 + Send + Sync>);
 
 impl Clock {
-    /// A clock that shows what `now_ms` answers, in milliseconds since 1970.
+    /// A clock that returns `now_ms()`, in milliseconds since 1970.
     pub fn new(now_ms: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
         Self(Arc::new(now_ms))
     }
 
-    /// One that never goes back: it shows the milliseconds since it was made.
+    /// A clock that never goes back: it returns the milliseconds since its creation.
     pub fn monotonic() -> Self {
         let begin = Instant::now();
         Self::new(move || i64::try_from(begin.elapsed().as_millis()).unwrap_or(i64::MAX))
     }
 
-    /// What it shows, in milliseconds since 1970.
+    /// The current time, in milliseconds since 1970.
     pub fn now_ms(&self) -> i64 {
         (self.0)()
     }
@@ -40,7 +40,7 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// Milliseconds since 1970; 0 when the clock stands before.
+/// Milliseconds since 1970; 0 if the clock is set to an earlier time.
 pub fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)

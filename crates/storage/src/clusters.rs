@@ -1,11 +1,11 @@
-//! Several stores as one, as the clusters of a KairosDB: one takes writes, others hold older data,
-//! one may keep the metadata.
+//! Combines several stores into one, like the clusters of a KairosDB: one cluster takes the writes, others hold older
+//! data, and one may keep the metadata.
 //!
-//! What is read is all that the stores hold whose time range meets the query's, each within its own
-//! range. At one timestamp of a series the write cluster wins, then the read cluster that is listed
-//! first. A delete goes to every one of them whose range it meets. A cluster that is away is an error
-//! that names it, for whatever it would have had a part in: no answer holds less than there is. Writes
-//! do not need the read clusters. No cluster is written to but by deletes, save the first and the metadata's.
+//! A read returns the data of every store whose time range overlaps the query's, each within its own range. If several
+//! stores have a sample of one series at one timestamp, the write cluster wins, then the first read cluster in the
+//! list. A delete goes to every cluster whose range overlaps. If a cluster is away that the request needs, the request
+//! fails with an error that names the cluster: no answer is incomplete. Writes do not need the read clusters. Read
+//! clusters receive deletes and no other writes.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -26,31 +26,31 @@ use super::{
 use promkairos_chunk::Chunk;
 use promkairos_model::{Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
 
-/// The stores.
+/// Several stores that act as one.
 pub struct Clusters {
     /// Takes all points.
     pub write: SharedStore,
-    /// Hold older data; of several the first wins.
+    /// Hold older data; the first one in the list has precedence.
     pub read: Vec<ReadCluster>,
-    /// Keeps the metadata of families; none = the one for writes.
+    /// Keeps the metadata of families; `None` = the write cluster keeps it.
     pub metadata: Option<SharedStore>,
 }
 
-/// A store with data of a range of time.
+/// A store with data of a time range.
 pub struct ReadCluster {
     /// Its name, for errors.
     pub name: String,
-    /// Points outside are not looked at.
+    /// Points outside this range are ignored.
     pub range: TimeRange,
-    /// Where it is.
+    /// The store of the cluster.
     pub store: SharedStore,
 }
 
-/// A store that has a part in an answer.
+/// A store that takes part in a request.
 struct Part<'a> {
     name: Option<&'a str>,
     store: &'a SharedStore,
-    /// The part of the query's range that it answers for.
+    /// The part of the query's range that this store answers for.
     range: TimeRange,
 }
 
@@ -63,7 +63,7 @@ impl Part<'_> {
     }
 }
 
-/// The same error, which says whose it is; one that begins with that says it already.
+/// Puts the name of the cluster in front of the error, unless the error begins with it already.
 fn named(whose: &str, error: StoreError) -> StoreError {
     let of = |what: String| match what.starts_with(whose) {
         true => what,
@@ -81,7 +81,7 @@ fn named(whose: &str, error: StoreError) -> StoreError {
 }
 
 impl Clusters {
-    /// Those that may have points in the range; who wins comes later.
+    /// The stores that may have points in the range; a later store has precedence.
     fn parts(&self, range: TimeRange) -> Vec<Part<'_>> {
         let read = self.read.iter().rev().filter_map(|cluster| {
             let range = cluster.range.intersection(range)?;
@@ -92,7 +92,7 @@ impl Clusters {
         parts
     }
 
-    /// Asks all parts at once.
+    /// Sends a request to all parts at once.
     async fn ask<'a, T>(
         parts: &'a [Part<'a>],
         ask: impl Fn(&'a Part<'a>) -> BoxFuture<'a, Result<T, StoreError>>,
@@ -104,7 +104,7 @@ impl Clusters {
         try_join_all(parts.iter().map(named)).await
     }
 
-    /// Sorted lists made one.
+    /// Merges sorted lists.
     async fn list<'a, T: Listed + Clone>(
         parts: &'a [Part<'a>],
         limit: ListSize,
@@ -230,7 +230,7 @@ impl Store for Clusters {
 
     async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<(), StoreError> {
         let parts = self.parts(range);
-        // Where a cluster's range is met, also what lies outside of it: it may be set wider one day.
+        // The range of the cluster is not applied: it may be made wider later.
         let deleted = Self::ask(&parts, |part| {
             let (store, matchers) = (part.store.clone(), matchers.to_vec());
             async move { store.delete(&matchers, range).await }.boxed()
@@ -244,7 +244,7 @@ impl Store for Clusters {
         range: TimeRange,
     ) -> Result<Option<DeleteCost>, StoreError> {
         let parts = self.parts(range);
-        // Of the whole range, as a delete takes it.
+        // For the whole range, as in `delete`.
         let costs = Self::ask(&parts, |part| {
             let (store, matchers) = (part.store.clone(), matchers.to_vec());
             async move { store.delete_cost(&matchers, range).await }.boxed()
@@ -267,7 +267,7 @@ impl Store for Clusters {
     }
 
     async fn absorb(&self, mut flush: Flush<'_>) -> Result<Absorbed, StoreError> {
-        // Without metadata nobody needs to be there who keeps it.
+        // The metadata cluster is needed only if there is metadata.
         if let Some(store) = &self.metadata
             && !flush.metadata.is_empty()
         {
@@ -321,32 +321,32 @@ impl Store for Clusters {
     }
 }
 
-/// Where a series stands.
+/// The position of a series in a source.
 #[derive(Clone, Copy)]
 struct Place {
     source: usize,
     at: usize,
 }
 
-/// A selection of one cluster.
+/// The selection of one cluster.
 struct Source {
     name: Option<String>,
     range: TimeRange,
     reader: Box<dyn SeriesReader>,
 }
 
-/// Reads from all and merges.
+/// Reads from all sources and merges the results.
 struct MergedReader {
     range: TimeRange,
-    /// Who wins comes later.
+    /// A later source has precedence.
     sources: Vec<Source>,
     /// By series, in the order of the sources.
     places: Vec<Vec<Place>>,
 }
 
 impl MergedReader {
-    /// The series of a source among those in `run`. All selections are sorted alike, so they stand
-    /// together.
+    /// The range in this source of the series in `run`. All selections are sorted alike, so the
+    /// range has no gaps.
     fn run_of(&self, source: usize, run: &[Vec<Place>]) -> Range<usize> {
         let mut own = run.iter().flatten().filter(|place| place.source == source);
         let first = own.next().map(|place| place.at);
@@ -356,7 +356,7 @@ impl MergedReader {
 }
 
 impl Source {
-    /// What is expected in what it answers for.
+    /// The forecast for the part of `range` that this source answers for.
     async fn forecast(&self, range: TimeRange) -> Result<Forecast, StoreError> {
         match self.range.intersection(range) {
             Some(own) => self.reader.forecast(own).await,
@@ -373,7 +373,7 @@ impl Source {
             None => error,
         })?;
         for chunks in &mut read {
-            // A chunk may reach beyond what this cluster answers for.
+            // A chunk may reach beyond the range of this cluster.
             if self.range.start > all.start {
                 let before = TimeRange::new(i64::MIN, self.range.start - 1);
                 *chunks = cut(std::mem::take(chunks), before).map_err(damaged)?;
@@ -408,7 +408,7 @@ impl SeriesReader for MergedReader {
 
     async fn forecast(&self, range: TimeRange) -> Result<Forecast, StoreError> {
         let found = try_join_all(self.sources.iter().map(|source| source.forecast(range))).await?;
-        // What several have is there once.
+        // Points that several clusters have count once.
         let series = self.places.iter().map(|places| {
             let own = places.iter().filter_map(|place| found[place.source].series.get(place.at));
             own.copied().max_by(|a, b| a.points.total_cmp(&b.points)).unwrap_or_default()

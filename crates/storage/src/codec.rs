@@ -1,7 +1,7 @@
-//! The smallest pieces of files of chunks: varints, strings, checksums, blocks.
+//! The basic encodings of chunk files: varints, strings, checksums, blocks.
 //!
-//! Pure bytes, no I/O. Reading never panics and never allocates by a length that the bytes at
-//! hand do not bear out. A block is
+//! Pure bytes, no I/O. Reading never panics, and never allocates memory for a length that the input
+//! is too short for. A block is
 //!
 //! ```text
 //! ┌────────────┬────────────────┬─────────┬────────────────────────────┐

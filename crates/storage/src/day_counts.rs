@@ -1,29 +1,29 @@
-//! How the points of a flush lie in days: what a store needs to know before the first run comes, to write each day
-//! for itself or many of them together.
+//! Counts the points of a flush by day, before the first run arrives. From these counts a store
+//! decides whether to write each day on its own or several days together.
 //!
-//! An estimate from the ends of chunks, in bounded memory: a chunk over several days counts as evenly spread.
+//! An estimate in bounded memory: the points of a chunk over several days count as evenly spread.
 
 use std::collections::BTreeMap;
 
 use promkairos_model::limits::PARTITION_MS;
 
-/// Days that are counted, at most; more are only known to be many.
+/// Most days that are counted.
 const MOST_DAYS: usize = 1 << 16;
-/// A chunk over more days than this counts as one over very many.
+/// A chunk that spans more days than this is not counted by day.
 const MOST_DAYS_OF_A_CHUNK: i64 = 1 << 10;
-/// A series has a day densely if it has at least so many points there.
+/// A series is dense on a day if it has at least this number of points there.
 const DENSE: u64 = 16;
 
-/// Points of a flush by the day that they lie in. The default knows nothing of the flush.
+/// Points of a flush by day. The default has no counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DayCounts {
     /// By the number of the day, counted from 1970.
     days: BTreeMap<i64, Day>,
-    /// There are more days than are counted.
+    /// Whether there are more days than are counted.
     more: bool,
 }
 
-/// Points of a day, and those of them that are of series which have it densely.
+/// Points of a day: of all series, and of the series that are dense on it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Day {
     points: u64,
@@ -31,7 +31,7 @@ struct Day {
 }
 
 impl DayCounts {
-    /// Adds a chunk of so many points, by its first and last time in milliseconds since 1970.
+    /// Adds a chunk of `points` points by its first and last time, in milliseconds since 1970.
     pub fn add(&mut self, first: i64, last: i64, points: u64) {
         let (first, last) = (first.div_euclid(PARTITION_MS), last.div_euclid(PARTITION_MS));
         let between = last.saturating_sub(first);
@@ -63,12 +63,12 @@ impl DayCounts {
         self.more || self.days.len() > days
     }
 
-    /// Up to `most` days with at least so many points, those with the most: the first millisecond of each.
+    /// Up to `most` days with at least `points` points, largest first: the first millisecond of each day.
     pub fn with_many(&self, points: u64, most: usize) -> Vec<i64> {
         self.largest(|day| day.points, points, most)
     }
 
-    /// The same, of the points of series that have many on the day.
+    /// As `with_many`, but counts only points of series that are dense on the day.
     pub fn with_many_dense(&self, points: u64, most: usize) -> Vec<i64> {
         self.largest(|day| day.dense, points, most)
     }
@@ -96,7 +96,7 @@ mod tests {
         assert!(counts.are_more_than(3) && !counts.are_more_than(4));
         assert_eq!(counts.with_many(10, 9), [0, 2 * PARTITION_MS, PARTITION_MS]);
         assert_eq!(counts.with_many(11, 9), [0]);
-        // Ten of the chunk over three days are few a day.
+        // The ten points of the chunk over three days are too few on each day.
         assert_eq!(counts.with_many_dense(1, 9), [0]);
         assert_eq!(counts.with_many(0, 2), [0, 2 * PARTITION_MS]);
         for day in 0..2 * MOST_DAYS as i64 {

@@ -1,51 +1,51 @@
-//! What a delete leaves behind in a store that marks what is deleted, and removes it later.
+//! The tombstones and index rows that a delete leaves in a store that only marks deleted data and removes it later.
 
 use std::ops::Add;
 
 /// What a delete would leave behind, in the tables of KairosDB's schema.
 ///
-/// It is counted from the index before anything is deleted. Tombstones and deleted index rows are upper bounds, because
-/// a delete finds out only on its way whether
+/// It is counted from the index before anything is deleted. Tombstones and deleted index rows are upper bounds,
+/// because only the delete itself finds out whether
 ///
-/// - a row of points that it deletes in part is empty afterwards: else its index row stays, and should;
-/// - another promkairos runs: then index rows stay, but those of the legacy index;
-/// - KairosDB wrote an index row too: then that row stays. Where it wrote rows of a large window that would go with one
-///   range tombstone, up to 10,000 rows get a tombstone each instead, beyond what is counted;
-/// - a row stands in the index and in the legacy index: it is counted twice, and deleted once;
+/// - a row of points has points left after a partial delete: then its index row stays, as it should;
+/// - another promkairos runs: then index rows stay, except those of the legacy index;
+/// - KairosDB wrote an index row too: then this row stays. If it is in a large window that one range tombstone would
+///   delete, up to 10,000 rows get a tombstone each instead, which are not counted;
+/// - a row is in the index and in the legacy index: it is counted twice, and deleted once;
 /// - other series have rows in the window: then its row of the time index stays.
 ///
-/// Costs can be added up. A series that several selectors select counts several times then.
+/// Costs can be added. A series that several selectors select is then counted several times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DeleteCost {
     /// Windows with rows of the series. A window is a metric in one row time (three weeks by default) under one
     /// table name.
     pub windows: u64,
-    /// Index rows that are deleted, at most.
+    /// Most index rows that are deleted.
     pub index_rows_deleted: u64,
-    /// Index rows that stay, at least, whether they lead to points afterwards or not: those of windows that did not
-    /// end a day ago, and those beyond what one delete takes of a window. Queries go on reading them.
+    /// Fewest index rows that stay, whether they lead to points afterwards or not: rows of windows that did not end a
+    /// day ago, and rows beyond the number that one delete takes from a window. Queries still read them.
     pub index_rows_left: u64,
-    /// Tombstones that the delete leaves, at most.
+    /// Most tombstones that the delete leaves.
     pub tombstones: Tombstones,
 }
 
-/// Tombstones by the table that they are in.
+/// Tombstones by table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tombstones {
-    /// Rows of points, each with one tombstone: of the whole partition, or of a range of it.
+    /// Rows of points, with one tombstone each for the whole partition or for a range of it.
     pub data_points: u64,
     /// One for each index row, or one range tombstone for all rows of a large window.
     pub row_keys: u64,
-    /// One for each window whose last index row goes.
+    /// One for each window whose last index row is deleted.
     pub row_key_time_index: u64,
     /// One for each row of the legacy index.
     pub row_key_index: u64,
-    /// One for each row of the tag index, or one for each partition of it where all rows of a large window go.
+    /// One for each row of the tag index, or one for each of its partitions if all rows of a large window are deleted.
     pub tag_indexed_row_keys: u64,
 }
 
 impl DeleteCost {
-    /// The cost where a delete takes the points alone and lets all index rows stay.
+    /// The cost of a delete that removes only points and keeps all index rows.
     pub fn of_points_alone(self) -> Self {
         let data_points = self.tombstones.data_points;
         Self {

@@ -1,13 +1,12 @@
-//! Folders: what is done with the names of files, and how one file takes the place of another.
+//! Folders: operations on file names, and the atomic replacement of a file.
 //!
-//! What holds points goes through these traits: [`Folders`] here, and with it `Files` for
-//! the part files, [`LogFiles`](super::log_files::LogFiles) for the log and the quarantine file. They are this narrow
-//! so that a test can stand a failing or forgetful disk in their place. Not behind them are the locks of folders, the
-//! read cache, which may be lost, and small files that are read at a start (the keyspace of a log, how far a copy
-//! is); these are written by [`replace`] as others are. Every file that is written is opened here, so that none is
-//! written through a link, and none is open to everybody. Paths are whole paths, looked up anew each time: who may
-//! replace a folder above may replace the data itself. No operation is repeated here: a failed one is the caller's to
-//! give up.
+//! Files with points are accessed through these traits: [`Folders`] here, `Files` for part files, and
+//! [`LogFiles`](super::log_files::LogFiles) for the log and the quarantine file. The traits are narrow so that a test
+//! can replace the disk by one that fails or forgets. Not behind them are folder locks, the read cache, which may be
+//! lost, and small files that are read at a start (the keyspace of a log, the progress of a copy); [`replace`] writes
+//! these too. Every file that is written is opened here, so none is written through a link, and none is open to
+//! everybody. Paths are complete and are looked up anew each time: whoever may replace a parent folder may replace the
+//! data. Nothing here retries: the caller handles a failed operation.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -17,20 +16,20 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-/// Who may read and write a file that is made, at most; the umask may take more away.
+/// Most permissions of a new file; the umask may remove some.
 const FILE_MODE: u32 = 0o640;
-/// The same of a folder.
+/// Most permissions of a new folder.
 const FOLDER_MODE: u32 = 0o750;
 
 /// Names of files in folders.
 pub trait Folders: Send + Sync {
-    /// Makes the folder, and those above it, if absent; durable.
+    /// Makes the folder and its parents durably, if absent.
     fn create_dir(&self, dir: &Path) -> io::Result<()>;
 
     /// Names of the files in a folder, sorted; names that are not UTF-8 are left out.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
 
-    /// Renames a file, replacing one of the new name. Durable after [`Folders::sync_dir`].
+    /// Renames a file and replaces a file that has the new name. Durable after [`Folders::sync_dir`].
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
@@ -83,8 +82,8 @@ impl Folders for Disk {
 }
 
 impl Disk {
-    /// A new, empty file. What has its name is removed first: what an earlier process left there, or a link, which is
-    /// not followed.
+    /// Creates an empty file. A file or link with this name is removed first, such as one left by
+    /// an earlier process. A link is not followed.
     pub fn make(path: &Path) -> io::Result<File> {
         let mut options = writing();
         options.create_new(true);
@@ -97,17 +96,17 @@ impl Disk {
         }
     }
 
-    /// A file that is there; a link to one is an error.
+    /// Opens an existing file; a link to a file is an error.
     pub fn open_to_write(path: &Path) -> io::Result<File> {
         writing().open(path).map_err(of_link)
     }
 
-    /// The same, made where it is not there.
+    /// Opens a file and creates it if it does not exist; a link is an error.
     pub fn open_or_make(path: &Path) -> io::Result<File> {
         writing().create(true).truncate(false).open(path).map_err(of_link)
     }
 
-    /// A new file of these bytes, synced.
+    /// Creates a file with these bytes, synced.
     pub fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
         let mut file = Self::make(path)?;
         file.write_all(bytes)?;
@@ -115,7 +114,7 @@ impl Disk {
     }
 }
 
-/// Reading and writing, not through a link.
+/// Options for reading and writing that do not follow links.
 fn writing() -> OpenOptions {
     let flags = i32::try_from(OFlags::NOFOLLOW.bits()).expect("a flag of the system");
     let mut options = File::options();
@@ -123,7 +122,7 @@ fn writing() -> OpenOptions {
     options
 }
 
-/// The system's words for a link that is not followed are about too many of them.
+/// The system reports a link that is not followed as too many levels of links; this error says what is wrong.
 fn of_link(error: io::Error) -> io::Error {
     match error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) {
         true => io::Error::other("a symbolic link, which is not followed: a file has to be there"),
@@ -131,14 +130,14 @@ fn of_link(error: io::Error) -> io::Error {
     }
 }
 
-/// Why a file did not take the place of another, and which of the two is there.
+/// Why a file was not replaced, and which of the two files is at the path.
 #[derive(Debug)]
 pub enum NotReplaced {
-    /// It could not be written: the old one.
+    /// The new file could not be written: the old file is still there.
     Write(io::Error),
-    /// It could not be renamed: the old one, if the disk can be trusted.
+    /// The new file could not be renamed: the old file is still there, if the disk can be trusted.
     Rename(io::Error),
-    /// The folder could not be synced: the new one, and after a power cut either.
+    /// The folder could not be synced: the new file is there, but after a power cut it may be the old one.
     Sync(io::Error),
 }
 
@@ -152,8 +151,8 @@ impl From<NotReplaced> for io::Error {
     }
 }
 
-/// Puts a new file in the place of the one at `path`, if there is one, durably: so there is always a whole one.
-/// `write` makes it under the name `unfinished`, in the same folder, and syncs it.
+/// Replaces the file at `path`, if any, durably and atomically: there is always a complete file.
+/// `write` makes the new file under the name `unfinished` in the same folder, and syncs it.
 pub fn replace(
     disk: &dyn Folders,
     path: &Path,
@@ -170,7 +169,7 @@ pub fn folder_of(path: &Path) -> &Path {
     folder.unwrap_or(Path::new("."))
 }
 
-/// The same without a sync of the folder, which is left to the caller.
+/// As [`replace`], but the caller has to sync the folder.
 pub fn place(
     disk: &dyn Folders,
     path: &Path,
@@ -180,7 +179,7 @@ pub fn place(
     let written = write(unfinished).map_err(NotReplaced::Write);
     let placed = written.and_then(|()| disk.rename(unfinished, path).map_err(NotReplaced::Rename));
     if placed.is_err()
-        // It is useless, and may hold the last free space.
+        // The unfinished file is useless, and may use the last free space.
         && let Err(error) = disk.remove(unfinished)
     {
         tracing::debug!(file = %unfinished.display(), %error, "an unfinished file stays");
@@ -269,7 +268,7 @@ mod tests {
         let (made, opened) = (below.join("made"), below.join("opened"));
         Disk::make(&made).expect("made");
         Disk::open_or_make(&opened).expect("made");
-        // The umask of who runs the tests may take more away.
+        // The umask of the test process may remove more permissions.
         for (path, most) in
             [(&below, 0o750), (&folder.path().join("a"), 0o750), (&made, 0o640), (&opened, 0o640)]
         {

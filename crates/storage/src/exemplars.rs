@@ -1,8 +1,8 @@
-//! Exemplars of several places put together, within a number of bytes.
+//! Merges exemplars of several sources, within a number of bytes.
 //!
-//! An exemplar is its series, time and labels: of several with the same ones the last that is added wins.
-//! What is read into memory is counted before it is kept, so that a question for too much is an error that
-//! says so, and not a process without memory. This is the only place that merges exemplars.
+//! An exemplar is identified by series, time and labels; if several are the same, the one added
+//! last wins. Bytes are counted before an exemplar is kept in memory, so that a query for too many
+//! is an error, not a process out of memory. This is the only place that merges exemplars.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use promkairos_model::{Exemplar, Labels, ShownSize, TimeRange};
 /// Series with their exemplars, sorted: series by labels, exemplars by time and then by labels.
 pub type ExemplarList = Vec<(Labels, Vec<Exemplar>)>;
 
-/// Bytes of memory, about, that an exemplar takes beside those of its labels: itself, their place, and what a
-/// map has for it.
+/// Approximate bytes of memory of an exemplar without its labels: the struct, its place in the map
+/// and the overhead of the map.
 const EXEMPLAR_BYTES: usize = 128;
-/// The same of a series.
+/// Approximate bytes of memory of a series without its labels.
 const SERIES_BYTES: usize = 256;
 
 fn bytes_of_exemplar(labels: &Labels) -> usize {
@@ -26,7 +26,7 @@ fn bytes_of_series(labels: &Labels) -> usize {
     SERIES_BYTES + labels.as_bytes().len()
 }
 
-/// Bytes of memory, about, that a list takes.
+/// Approximate bytes of memory of a list.
 pub fn bytes_of(list: &ExemplarList) -> usize {
     let own = |(labels, exemplars): &(Labels, Vec<Exemplar>)| {
         let exemplars = exemplars.iter().map(|exemplar| bytes_of_exemplar(&exemplar.labels));
@@ -35,7 +35,7 @@ pub fn bytes_of(list: &ExemplarList) -> usize {
     list.iter().map(own).sum()
 }
 
-/// How much may still be read.
+/// The number of bytes that may still be read.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
     most: usize,
@@ -43,7 +43,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// So many bytes.
+    /// A budget of `most` bytes.
     pub fn new(most: usize) -> Self {
         Self { most, left: most }
     }
@@ -67,21 +67,21 @@ impl Budget {
     }
 }
 
-/// Exemplars as they come together.
+/// Exemplars that are being merged.
 #[derive(Debug)]
 pub struct Gathered {
     budget: Budget,
-    /// The values, by time and then by labels.
+    /// Values by time and then by labels.
     series: BTreeMap<Labels, BTreeMap<(i64, Labels), f64>>,
 }
 
 impl Gathered {
-    /// None yet, and at most so many bytes.
+    /// An empty collection of at most `most` bytes.
     pub fn new(most: usize) -> Self {
         Self { budget: Budget::new(most), series: BTreeMap::new() }
     }
 
-    /// Adds exemplars of a series, in any order; they win over what is there. A series without any is none.
+    /// Adds exemplars of a series, in any order; they replace equal ones. A series without exemplars is not added.
     pub fn add(
         &mut self,
         labels: &Labels,
@@ -109,7 +109,7 @@ impl Gathered {
         Ok(())
     }
 
-    /// Adds those of a list; they win over what is there.
+    /// Adds the exemplars of a list; they replace equal ones.
     pub fn add_all(&mut self, list: ExemplarList) -> Result<(), StoreError> {
         list.into_iter().try_for_each(|(labels, exemplars)| self.add(&labels, exemplars))
     }
@@ -122,20 +122,20 @@ impl Gathered {
     }
 }
 
-/// A range in pieces of time, each as long as what is in it may be in memory.
+/// A time range in pieces, each so short that its content fits in memory.
 #[derive(Debug)]
 pub struct Pieces {
-    /// What is left, the earliest last.
+    /// Pieces that are left, the earliest last.
     open: Vec<TimeRange>,
 }
 
 impl Pieces {
-    /// All of a range, not divided yet.
+    /// A whole range, not divided yet.
     pub fn of(range: TimeRange) -> Self {
         Self { open: (!range.is_empty()).then_some(range).into_iter().collect() }
     }
 
-    /// Divides a piece that has too much; `false` = it cannot be divided any more.
+    /// Divides a piece that has too much content; `false` = it cannot be divided further.
     pub fn divide(&mut self, piece: TimeRange) -> bool {
         let Some([first, second]) = piece.halves() else { return false };
         self.open.extend([second, first]);
@@ -143,7 +143,7 @@ impl Pieces {
     }
 }
 
-/// Pieces that are left, by time.
+/// The pieces that are left, in order of time.
 impl Iterator for Pieces {
     type Item = TimeRange;
 
@@ -152,7 +152,7 @@ impl Iterator for Pieces {
     }
 }
 
-/// Several lists as one, of at most so many bytes, as each of them has; a later list wins.
+/// Merges lists into one of at most `most` bytes; each list obeys this limit too. A later list wins.
 pub fn merged(
     lists: impl IntoIterator<Item = ExemplarList>,
     most: usize,
@@ -194,7 +194,7 @@ mod tests {
         ];
         assert_eq!(merged([older, Vec::new(), newer], usize::MAX).expect("no limit"), want);
         assert_eq!(merged([want.clone(), Vec::new()], usize::MAX).expect("no limit"), want);
-        // In any order within a list that is gathered, and without series that have none.
+        // In any order within a list, and without series that have no exemplars.
         let mut all = Gathered::new(usize::MAX);
         for (of, exemplars) in want.iter().rev() {
             all.add(of, exemplars.iter().rev().cloned()).expect("no limit");

@@ -1,19 +1,19 @@
-//! Work in the background that fails: how many times in a row, and why the last time.
+//! Failures of background work: how many times in a row, and the last reason.
 //!
-//! One failure may pass by itself and is only logged. A second one in a row stands until the work succeeds: the
-//! store is not ready meanwhile. Nothing is tried again here.
+//! A single failure may be temporary and is only logged. From the second failure in a row until the
+//! next success the store is not ready. Nothing is retried here.
 
 use parking_lot::Mutex;
 
 use super::StoreError;
 
-/// Failures in a row from which on they stand.
+/// Failures in a row after which the store is not ready.
 const STANDS_AT: u64 = 2;
 
-/// How one kind of work has failed since it last succeeded.
+/// The failures of one kind of work since it last succeeded.
 #[derive(Debug)]
 pub struct Failures {
-    /// The work, as a sentence begins with it.
+    /// The name of the work, as the subject of a sentence.
     work: &'static str,
     last: Mutex<Option<Failed>>,
 }
@@ -21,14 +21,14 @@ pub struct Failures {
 #[derive(Debug)]
 struct Failed {
     times: u64,
-    /// Why the last time.
+    /// The last reason.
     why: String,
-    /// Whether somebody has to mend something, whatever is tried.
+    /// Whether the failure needs action by an operator, so that no retry can help.
     needs_somebody: bool,
 }
 
 impl Failures {
-    /// None yet.
+    /// No failures yet.
     pub fn of(work: &'static str) -> Self {
         Self { work, last: Mutex::default() }
     }
@@ -46,7 +46,7 @@ impl Failures {
         *self.last.lock() = None;
     }
 
-    /// What keeps failing, and why; `None` = nothing.
+    /// The work that keeps failing, and the reason; `None` = the work does not keep failing.
     pub fn standing(&self) -> Option<String> {
         let last = self.last.lock();
         let Failed { times, why, needs_somebody } = last.as_ref()?;

@@ -1,8 +1,8 @@
-//! The lock of a folder, against two processes in it.
+//! The lock that keeps a second process out of a folder.
 //!
-//! A file `lock` is locked, and the folder itself: whoever removes the file, which is empty and looks useless, does
-//! not take the lock away. Both locks are the kernel's and end with the process. A file system that locks no
-//! folders, as some over a network, has the file alone.
+//! Both the file `lock` and the folder itself are locked: the file is empty and looks useless, but the lock remains if
+//! somebody removes it. Both locks are held by the kernel and end with the process. On a file system that cannot lock
+//! folders, such as some network file systems, only the file is locked.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind};
@@ -13,7 +13,7 @@ use super::disk::Disk;
 /// The file in the folder.
 const NAME: &str = "lock";
 
-/// Held until it is dropped or the process ends.
+/// A lock that is held until it is dropped or the process ends.
 #[derive(Debug)]
 pub struct FolderLock {
     locked: Vec<File>,
@@ -22,21 +22,21 @@ pub struct FolderLock {
 /// Why a folder is not locked.
 #[derive(Debug)]
 pub enum NotLocked {
-    /// Another process has it.
+    /// Another process holds the lock.
     InUse,
     /// The lock cannot be used.
     Failed(PathBuf, io::Error),
 }
 
 impl FolderLock {
-    /// Locks a folder that is there.
+    /// Locks an existing folder.
     pub fn acquire(folder: &Path) -> Result<Self, NotLocked> {
         let path = folder.join(NAME);
         let file = Disk::open_or_make(&path).map_err(|error| NotLocked::Failed(path, error))?;
         Self { locked: Vec::with_capacity(2) }.with(folder, Some(file))
     }
 
-    /// The same without making the file, for who changes nothing.
+    /// As `acquire`, but does not create the file: for a caller that changes nothing.
     pub fn acquire_to_look(folder: &Path) -> Result<Self, NotLocked> {
         let path = folder.join(NAME);
         let file = match File::open(&path) {
@@ -71,7 +71,7 @@ impl FolderLock {
 impl Drop for FolderLock {
     fn drop(&mut self) {
         for file in &self.locked {
-            // Said aloud: a child process just being started holds a copy of the handle.
+            // Unlocked explicitly: a child process that is just being started holds a copy of the handle.
             let _ = file.unlock();
         }
     }

@@ -1,52 +1,52 @@
-//! What is known of the points of a selection before they are read, by which the cost of a query is estimated.
+//! Estimates of the points of a selection before they are read. The cost of a query is estimated from them.
 //!
-//! A forecast costs no more than a look at the index and at a few chunks. It is about right, and never exact:
-//! only answers about cost may depend on it. Nothing is read here.
+//! A forecast costs no more than a look at the index and at a few chunks. It is approximate: only decisions about cost
+//! may depend on it. Nothing is read here.
 
 use promkairos_chunk::Chunk;
 use promkairos_model::{TimeRange, Value};
 
-/// Histograms that are looked at for one forecast, at most; the others are taken to be like them.
+/// Most histograms that are examined for one forecast; the others are assumed to be similar.
 const HISTOGRAMS: usize = 64;
 
-/// What is expected of the points of one series.
+/// The expected points of one series.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Expected {
-    /// How many, about; 0 only where there is none.
+    /// Approximate number of points; 0 only if there are no points.
     pub points: f64,
-    /// Those of them that are histograms.
+    /// How many of the points are histograms.
     pub histograms: f64,
-    /// Buckets, spans and bounds that these histograms have together.
+    /// Buckets, spans and bounds of these histograms in total.
     pub words: f64,
-    /// Milliseconds from the first to the last point of each of [`runs`](Self::runs), together.
+    /// Milliseconds from the first to the last point of each of [`runs`](Self::runs), in total.
     pub span: f64,
     /// Runs in which the points lie.
     pub runs: f64,
 }
 
-/// On what a forecast rests.
+/// The source of a forecast.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Basis {
-    /// On what is stored.
+    /// Stored data.
     #[default]
     Stored,
-    /// On how far apart points of these metrics were when they were last written or read.
+    /// The distance between points of these metrics when they were last written or read.
     Seen,
-    /// On a guess at how far apart points are.
+    /// A guess of the distance between points.
     Guessed,
 }
 
-/// What is expected of the series of a selection, by their positions.
+/// The expected points of the series of a selection, by position.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Forecast {
-    /// Each of them.
+    /// One entry for each series.
     pub series: Vec<Expected>,
-    /// The weakest of what it rests on.
+    /// The weakest source of the entries.
     pub basis: Basis,
 }
 
 impl Expected {
-    /// Adds what another place has of the same series.
+    /// Adds the points that another source has of the same series.
     pub fn add(&mut self, other: Self) {
         self.points += other.points;
         self.histograms += other.histograms;
@@ -55,20 +55,20 @@ impl Expected {
         self.runs += other.runs;
     }
 
-    /// Points `spacing` milliseconds apart in all of `range`.
+    /// Points at intervals of `spacing` milliseconds over all of `range`.
     pub fn evenly(range: TimeRange, spacing: f64) -> Self {
         let span = length(range);
         let points = 1.0 + span / spacing.max(1.0);
         Self { points, span, runs: 1.0, ..Self::default() }
     }
 
-    /// The same points as histograms of `words` words each.
+    /// The same number of points, as histograms of `words` words each.
     pub fn as_histograms(self, words: f64) -> Self {
         Self { histograms: self.points, words: self.points * words, ..self }
     }
 }
 
-/// How large histograms are, learned from the first ones.
+/// The sizes of histograms, learned from the first ones.
 #[derive(Debug, Default)]
 pub struct HistogramSizes {
     seen: usize,
@@ -76,7 +76,7 @@ pub struct HistogramSizes {
 }
 
 impl HistogramSizes {
-    /// Words of a histogram of this chunk, which is of histograms.
+    /// Words of a histogram in this chunk, which must be a chunk of histograms.
     fn words(&mut self, chunk: &Chunk) -> f64 {
         if self.seen < HISTOGRAMS
             && let Some(Ok(point)) = chunk.points().next()
@@ -91,7 +91,7 @@ impl HistogramSizes {
     }
 }
 
-/// What these chunks, as a store has them, have in a range.
+/// The expected points of these stored chunks in a range.
 pub fn of_chunks(chunks: &[Chunk], range: TimeRange, sizes: &mut HistogramSizes) -> Expected {
     let mut all = Expected::default();
     for chunk in chunks {
@@ -103,7 +103,7 @@ pub fn of_chunks(chunks: &[Chunk], range: TimeRange, sizes: &mut HistogramSizes)
             false => floats.as_histograms(sizes.words(chunk)),
         });
     }
-    // Chunks that follow each other are one run.
+    // Chunks that follow each other form one run.
     let first = chunks.iter().map(|chunk| chunk.min_time).min();
     let last = chunks.iter().map(|chunk| chunk.max_time).max();
     if let (Some(first), Some(last)) = (first, last)
@@ -115,7 +115,7 @@ pub fn of_chunks(chunks: &[Chunk], range: TimeRange, sizes: &mut HistogramSizes)
     all
 }
 
-/// How many of `points`, which lie evenly in `own`, are in `range`, and the milliseconds that they span.
+/// The number of `points`, evenly spread over `own`, that are in `range`, and the milliseconds that these points span.
 pub fn share(own: TimeRange, points: f64, range: TimeRange) -> Option<(f64, f64)> {
     let both = own.intersection(range)?;
     let (all, part) = (length(own), length(both));
@@ -123,7 +123,7 @@ pub fn share(own: TimeRange, points: f64, range: TimeRange) -> Option<(f64, f64)
     Some((points, part))
 }
 
-/// From the first to the last millisecond.
+/// Milliseconds from the start of the range to its end.
 pub fn length(range: TimeRange) -> f64 {
     range.end.saturating_sub(range.start).max(0) as f64
 }

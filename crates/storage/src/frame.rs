@@ -1,7 +1,7 @@
-//! A frame: chunks of one series in a file, in order of precedence.
+//! A frame: the chunks of one series in a file, in order of precedence.
 //!
-//! Pure bytes. The data of a chunk comes back as a slice of the bytes read, without a copy.
-//! Acceptance times are not kept: where chunks overlap, their order decides who wins.
+//! Pure bytes. The data of a chunk is returned as a slice of the bytes read, without a copy.
+//! Acceptance times are not kept: where chunks overlap, the later chunk wins.
 //!
 //! ```text
 //! ┌──────────┬──────────────┬─────────────┬────────────────────────────┐
@@ -19,14 +19,14 @@ use promkairos_chunk::{Chunk, ChunkKind, ColumnBytes};
 
 use super::codec::{Cursor, Damage, put_varint, put_zigzag, seal, unseal};
 
-/// Frames with at most so many bytes between them are read in one go.
+/// Frames with at most this number of bytes between them are read in one operation.
 const READ_GAP: u64 = 16 << 10;
-/// Bytes read in one go at most, but for a single larger frame.
+/// Most bytes of one read operation, unless a single frame is larger.
 const READ_SPAN: u64 = 4 << 20;
-/// Least bytes of the head of a chunk: one for each of its six fields.
+/// Fewest bytes of a chunk head: one for each of its six fields.
 const LEAST_HEAD: usize = 6;
 
-/// Appends a frame; returns its length. Times count from `base`, in milliseconds.
+/// Appends a frame and returns its length. Times are stored relative to `base`, in milliseconds.
 pub fn put_frame(out: &mut Vec<u8>, base: i64, chunks: &[Chunk]) -> usize {
     let start = out.len();
     put_varint(out, chunks.len() as u64);
@@ -48,7 +48,7 @@ pub fn put_frame(out: &mut Vec<u8>, base: i64, chunks: &[Chunk]) -> usize {
     out.len() - start
 }
 
-/// The chunks of a frame, written with the same `base`.
+/// The chunks of a frame that was written with the same `base`.
 pub fn chunks_of(frame: &Bytes, base: i64) -> Result<Vec<Chunk>, Damage> {
     let content = unseal(frame)?;
     let mut cursor = Cursor(content);
@@ -75,8 +75,8 @@ pub fn chunks_of(frame: &Bytes, base: i64) -> Result<Vec<Chunk>, Damage> {
     Ok(chunks)
 }
 
-/// How many of the frames at the front of a file are read in one go, and where they end. Each is its
-/// offset and its length; they rise.
+/// How many of the first frames are read in one operation, and where they end. Each item is an
+/// offset and a length; offsets rise.
 pub fn together(frames: impl Iterator<Item = (u64, u32)>) -> (usize, u64) {
     let mut count = 0;
     let (mut start, mut end) = (0, 0);

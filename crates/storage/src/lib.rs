@@ -1,7 +1,7 @@
-//! The seam between everything above and the stores below: the trait [`Store`].
+//! The interface between the stores and all code above them: the trait [`Store`].
 //!
-//! It speaks of series, not of rows or files, because selecting series by label
-//! matchers is where the stores differ most. See the trait for the contract.
+//! It speaks of series, not of rows or files, because stores differ most in how they select series
+//! by label matchers. The contract is documented at the trait.
 
 pub mod clock;
 pub mod clusters;
@@ -54,48 +54,47 @@ use promkairos_model::{
 /// A shared handle to a store.
 pub type SharedStore = Arc<dyn Store>;
 
-/// Where samples live.
+/// A store of samples.
 ///
-/// **Writing.** `Ok` from [`write`](Store::write) means durable *and* findable, data and index, for all that the
-/// outcome counts; a read that starts after it sees it. What is refused for good is in the outcome and never an
-/// error; an error means that nothing is promised, and that the same batch may be sent
-/// again without harm. Any age and any order is welcome. A series has one
-/// point at a timestamp, whatever its kind: the last write wins, and within one batch a float
-/// wins over a histogram and otherwise the later entry. Values keep their bits.
+/// **Writing.** `Ok` from [`write`](Store::write) means that everything counted in the outcome is durable *and*
+/// findable (data and index); a read that starts later sees it. Data that is refused for good is reported in the
+/// outcome, never as an error. An error promises nothing; the same batch may be sent again without harm. Points may
+/// have any age and come in any order. A series has one point per timestamp, of any kind: the last write wins; within
+/// one batch a float wins over a histogram, and otherwise the later entry wins. Values keep their bits.
 ///
-/// **Reading.** Ranges are closed. All matchers must pass; a missing label has the
-/// empty value; no matchers at all means everything. `series`, `label_names` and `label_values` answer
-/// for series that may have points in the range; a coarse answer (too many) is
-/// allowed, a missing one is not. With a limit they give the first ones and say that there are more.
+/// **Reading.** Ranges are closed. All matchers must pass; a missing label has the empty value; no matchers select
+/// everything. `series`, `label_names` and `label_values` answer for series that may have points in the range: the
+/// result may contain too many, but none may be missing. With a limit they return the first results and say whether
+/// there are more.
 ///
-/// **Deleting.** After `Ok` from [`delete`](Store::delete) the points that were acknowledged before the call are
-/// gone from every read; what is written afterwards is not touched.
+/// **Deleting.** After `Ok` from [`delete`](Store::delete) no read returns the points that were acknowledged before
+/// the call; points written afterwards are not touched.
 ///
 /// **Flushing.** [`absorb`](Store::absorb) takes whole runs from a head in front; `Ok` means durable.
 ///
-/// **Cancellation.** Every future may be dropped at any time. A dropped write may or may
-/// not happen; nothing is left half-visible in a way that a repetition would not mend.
+/// **Cancellation.** Every future may be dropped at any time. A dropped write may or may not happen; if it leaves
+/// something half-visible, a repetition repairs it.
 ///
-/// **Errors** name the thing at fault; a caller decides by the variant, never by the text.
+/// **Errors** name the thing at fault; callers decide by the variant, never by the text.
 #[async_trait]
 pub trait Store: Send + Sync {
     /// Stores a batch.
     async fn write(&self, batch: WriteBatch<'_>) -> Result<WriteOutcome, StoreError>;
 
-    /// Label sets of the series that match, sorted.
+    /// Label sets of the matching series, sorted.
     async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError>;
 
-    /// Names of labels of the series that match, sorted.
+    /// Label names of the matching series, sorted.
     async fn label_names(&self, query: &SeriesQuery) -> Result<Limited<String>, StoreError>;
 
-    /// Values of the label `name` of the series that match, sorted, without the empty one.
+    /// Values of the label `name` of the matching series, sorted, without the empty value.
     async fn label_values(
         &self,
         name: &str,
         query: &SeriesQuery,
     ) -> Result<Limited<String>, StoreError>;
 
-    /// The series that match, and a reader of their points.
+    /// Selects the matching series, with a reader of their points.
     async fn select(
         &self,
         matchers: &[Matcher],
@@ -103,9 +102,9 @@ pub trait Store: Send + Sync {
         hints: &SelectHints,
     ) -> Result<Selection, StoreError>;
 
-    /// Exemplars in the range, by series; series sorted by labels, exemplars by time and then
-    /// by labels. An exemplar is identified by series, labels and time. What would take more than `max_bytes` of
-    /// memory, about, is [`StoreError::Limit`]: half of the range may be less.
+    /// Exemplars in the range, by series; series sorted by labels, exemplars by time and then by
+    /// labels. An exemplar is identified by series, labels and time. A result of more than about
+    /// `max_bytes` of memory is [`StoreError::Limit`]; half of the range may fit.
     async fn exemplars(
         &self,
         matchers: &[Matcher],
@@ -113,17 +112,17 @@ pub trait Store: Send + Sync {
         max_bytes: usize,
     ) -> Result<ExemplarList, StoreError>;
 
-    /// Metadata of one family or, without a name, of the first ones by name, so many at most; sorted by name.
+    /// Metadata of one family or, without a name, of the first `limit` families; sorted by name.
     async fn metadata(
         &self,
         family: Option<&str>,
         limit: usize,
     ) -> Result<Vec<(String, Metadata)>, StoreError>;
 
-    /// Deletes points and exemplars of the series that match.
+    /// Deletes points and exemplars of the matching series.
     async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<(), StoreError>;
 
-    /// What [`delete`](Store::delete) would leave behind; none where that is nothing. Nothing is changed.
+    /// What [`delete`](Store::delete) would leave behind; `None` if nothing. Changes nothing.
     async fn delete_cost(
         &self,
         _matchers: &[Matcher],
@@ -133,9 +132,9 @@ pub trait Store: Send + Sync {
     }
 
     /// As [`delete`](Store::delete), for a head in front that accepted the delete at `accepted`
-    /// (milliseconds since 1970) and may repeat it later: points accepted after that time, which
-    /// it flushes with their own stamps, must not be hidden. Only a store that keeps write
-    /// stamps differs from `delete`.
+    /// (milliseconds since 1970) and may repeat it later. Points that the head accepted after that
+    /// time and flushes with their own stamps must not be hidden. Differs from `delete` only in a
+    /// store that keeps write stamps.
     async fn delete_accepted(
         &self,
         matchers: &[Matcher],
@@ -145,22 +144,22 @@ pub trait Store: Send + Sync {
         self.delete(matchers, range).await
     }
 
-    /// Takes what a head flushes. The data becomes durable and findable before `Ok`; taking the same again is harmless.
+    /// Takes the flush of a head. The data is durable and findable before `Ok`; repeating a flush is harmless.
     async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError>;
 
-    /// What its servers acknowledge and may lose; none where that is nothing, or where it is not known yet.
+    /// The writes that the store's servers acknowledge but may lose; `None` if there are none or it is not known yet.
     async fn unsynced(&self) -> Option<Arc<dyn Unsynced>> {
         None
     }
 
-    /// Gives up memory that it can do without: what is remembered only to be fast, and points that can go down
-    /// early. May take long, and loses nothing.
+    /// Frees memory that is not essential: caches, and points that can be written out early. May
+    /// take long; loses no data.
     async fn relieve(&self) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// Whether `series` lists a series for every time between its first and last point, even where it has no point. A
-    /// caller that needs points must read them.
+    /// Whether `series` lists a series for every time between its first and last point, even where
+    /// it has no point. Callers that need points must read them.
     fn lists_spans(&self) -> bool {
         false
     }
@@ -168,7 +167,7 @@ pub trait Store: Send + Sync {
     /// Whether writes can be accepted and their promise kept right now.
     async fn ready(&self) -> Result<(), StoreError>;
 
-    /// What fails again and again in the background, and why. Known at once: nobody is asked.
+    /// The background work that keeps failing, and why. Answers at once, without a request to a server.
     fn failing(&self) -> Option<String> {
         None
     }
@@ -176,8 +175,7 @@ pub trait Store: Send + Sync {
     /// Finishes background work and releases files. No call may follow.
     async fn close(&self) -> Result<(), StoreError>;
 
-    /// As [`close`](Store::close), but work that would take longer than until `by` is given up where a log keeps
-    /// what it was for.
+    /// As [`close`](Store::close), but gives up work that would last beyond `by`, if a log keeps its data.
     async fn close_by(&self, _by: Instant) -> Result<(), StoreError> {
         self.close().await
     }
@@ -189,37 +187,37 @@ pub trait Store: Send + Sync {
 /// Which series a label endpoint asks for.
 #[derive(Debug, Clone)]
 pub struct SeriesQuery {
-    /// All must pass; none = everything.
+    /// All must pass; empty = everything.
     pub matchers: Vec<Matcher>,
-    /// Series with points in here.
+    /// Series with points in this range.
     pub range: TimeRange,
-    /// How many results, and bytes of them, there may be; the first ones, if there are more.
+    /// Most results and bytes of results; if there are more, the first ones are returned.
     pub limit: ListSize,
 }
 
-/// What the caller of [`Store::select`] wishes.
+/// The options of [`Store::select`].
 #[derive(Debug, Clone)]
 pub struct SelectHints {
-    /// Series sorted by labels; otherwise in any order.
+    /// Whether series are sorted by labels; otherwise in any order.
     pub sorted: bool,
     /// Most bytes that the label sets may have in memory; more is [`StoreError::Limit`].
     pub max_label_bytes: usize,
-    /// Most bytes that they may have together with [what the reader holds](SeriesReader::held_bytes); more is
+    /// Most bytes of label sets plus [what the reader holds](SeriesReader::held_bytes); more is
     /// [`StoreError::Limit`] too.
     pub max_bytes: usize,
-    /// Most bytes of points that reading one series may bring; more is [`StoreError::Limit`] where the store does not
-    /// [know them before](SeriesReader::expected_bytes), and else left to the caller.
+    /// Most bytes of points from reading one series. More is [`StoreError::Limit`] if the store does not [know the
+    /// size before](SeriesReader::expected_bytes); otherwise the caller has to check.
     pub max_series_bytes: usize,
 }
 
 impl SelectHints {
-    /// Most bytes of label sets where the reader holds nothing.
+    /// Most bytes of label sets if the reader holds nothing.
     pub fn most_label_bytes(&self) -> usize {
         self.max_label_bytes.min(self.max_bytes)
     }
 }
 
-/// Fails when the label sets of a selection have more bytes than `limit`, as its hints have it.
+/// Fails if the label sets of a selection have more than `limit` bytes, the limit of its hints.
 pub fn check_label_bytes(bytes: usize, limit: usize) -> Result<(), StoreError> {
     if bytes > limit {
         let limit = ShownSize::of(limit);
@@ -228,7 +226,7 @@ pub fn check_label_bytes(bytes: usize, limit: usize) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Fails when a selection has more bytes than `limit`, its [`SelectHints::max_bytes`].
+/// Fails if a selection has more than `limit` bytes, its [`SelectHints::max_bytes`].
 pub fn check_bytes(bytes: usize, limit: usize) -> Result<(), StoreError> {
     if bytes > limit {
         let what = format!(
@@ -240,7 +238,7 @@ pub fn check_bytes(bytes: usize, limit: usize) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Fails when reading a series brings more bytes of points than `limit`, its [`SelectHints::max_series_bytes`].
+/// Fails if reading a series brings more than `limit` bytes of points, its [`SelectHints::max_series_bytes`].
 pub fn check_series_bytes(labels: &Labels, bytes: usize, limit: usize) -> Result<(), StoreError> {
     if bytes > limit {
         let limit = ShownSize::of(limit);
@@ -259,10 +257,10 @@ impl Default for SelectHints {
 
 /// Selected series. The label sets are unique.
 ///
-/// The reader gives all points of these series that were acknowledged before the selection and not
-/// deleted since. Whether it sees what is written, deleted or expires between selection and reading
-/// depends on the store: one over Cassandra reads the rows as they are when it comes to them,
-/// series by series, and may see a write in one series and not in another.
+/// The reader returns all points of these series that were acknowledged before the selection and
+/// not deleted since. Whether it sees writes, deletes and expiry between selection and reading
+/// depends on the store: the Cassandra store reads rows in their current state, series by series,
+/// and may see a write in one series and not in another.
 pub struct Selection {
     /// Label sets.
     pub series: Vec<Labels>,
@@ -270,45 +268,43 @@ pub struct Selection {
     pub reader: Box<dyn SeriesReader>,
 }
 
-/// Reads the points of a selection. Any number of workers may call it, each with its own run.
+/// Reads the points of a selection. Several workers may call it at once, each with a run of its own.
 #[async_trait]
 pub trait SeriesReader: Send + Sync {
-    /// The chunks of the series at these positions, one list a series. In a list
-    /// the points strictly rise in time from chunk to chunk. A chunk may hold points outside
-    /// the selected range; a list may be empty.
+    /// The chunks of the series at these positions, one list per series. In a list the points
+    /// strictly rise in time from chunk to chunk. A chunk may hold points outside the selected
+    /// range; a list may be empty.
     async fn read(&self, series: Range<usize>) -> Result<Vec<Vec<Chunk>>, StoreError>;
 
-    /// What is expected of the points in `range`, a part of the selected one, of all series. Points are not read
-    /// for it, or few.
+    /// The expected points of all series in `range`, a part of the selected range. Reads no points, or few.
     async fn forecast(&self, range: TimeRange) -> Result<Forecast, StoreError>;
 
-    /// Bytes of points, about, that it keeps in memory until it goes.
+    /// Approximate bytes of points that the reader keeps in memory until it is dropped.
     fn held_bytes(&self) -> usize {
         0
     }
 
-    /// Bytes, about, that reading the series at this position will bring, beside what it holds; `None` = it is not
-    /// known before.
+    /// Approximate bytes that reading the series at this position adds to what the reader holds; `None` = unknown.
     fn expected_bytes(&self, series: usize) -> Option<usize> {
         let _ = series;
         None
     }
 }
 
-/// What a head hands to the store below.
+/// The data that a head passes to the store below.
 pub struct Flush<'a> {
-    /// Position in the head's log up to which, inclusive, everything accepted is in this
-    /// or an earlier flush. A store that keeps it gives it back in [`Stats::flushed_through`].
+    /// Position in the head's log: everything accepted up to it, inclusive, is in this or an
+    /// earlier flush. A store that keeps it returns it in [`Stats::flushed_through`].
     pub through: u64,
     /// Runs sorted by labels; one label set occurs once.
     pub runs: Box<dyn Iterator<Item = SeriesRun> + Send + 'a>,
     /// Exemplars by series.
     pub exemplars: Vec<(Labels, Vec<Exemplar>)>,
-    /// How its points lie in days, about.
+    /// Approximate number of points by day.
     pub days: DayCounts,
-    /// Metadata by family that was told since the flush before, whether it changed or not.
+    /// Metadata by family that was received since the last flush, whether it changed or not.
     pub metadata: Vec<(String, Metadata)>,
-    /// How fast the runs should go down. A store that nobody else uses need not spread them.
+    /// How fast the runs are written. A store that is not shared with other programs need not spread them.
     pub pace: Pace,
 }
 
@@ -316,18 +312,18 @@ pub struct Flush<'a> {
 pub struct SeriesRun {
     /// The series.
     pub labels: Labels,
-    /// Its chunks, earlier accepted ones first.
+    /// Its chunks, in order of acceptance.
     pub chunks: Vec<Chunk>,
 }
 
-/// What became of a flush.
+/// The outcome of a flush.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Absorbed {
     /// Points stored.
     pub points: u64,
-    /// Points that the store can never take; they were put into quarantine.
+    /// Points that the store can never take; they are put into quarantine.
     pub refused: u64,
-    /// Why, for the first of them; shortened.
+    /// Reasons for the first refused points, shortened.
     pub reasons: Vec<String>,
 }
 
@@ -336,40 +332,40 @@ pub struct Absorbed {
 pub struct Stats {
     /// Series with points in memory or in the newest time partition.
     pub series: u64,
-    /// Points, where the store can tell cheaply.
+    /// Number of points, if the store can count cheaply.
     pub points: Option<u64>,
-    /// Chunks in memory, where there are any.
+    /// Chunks in memory, if there are any.
     pub chunks: u64,
-    /// Earliest and latest timestamp, where the store can tell cheaply.
+    /// Earliest and latest timestamp, if the store can find them cheaply.
     pub time_range: Option<TimeRange>,
     /// `through` of the last durable [`Flush`]; 0 = none.
     pub flushed_through: u64,
-    /// Bytes on disk, where the store can tell.
+    /// Bytes on disk, if the store knows them.
     pub disk_bytes: Option<u64>,
 }
 
-/// Why a store failed. Every variant asks for another answer to the client.
+/// Why a store failed. Each variant needs a different answer to the client.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The store cannot be reached or cannot keep its promise now; try again after the time given.
+    /// The store cannot be reached or cannot keep its promise now; retry after the given time.
     #[error("{what}")]
     Unavailable {
-        /// What is away and why.
+        /// What is unavailable, and why.
         what: String,
-        /// When to try again.
+        /// When to retry.
         retry_after: Duration,
     },
-    /// The backend does not let us in, or not do what is asked. It may while it starts, else a setting
-    /// or a permission has to change.
+    /// The backend denies access or an operation. This may pass while it starts; otherwise a
+    /// setting or a permission has to change.
     #[error("{0}")]
     Denied(String),
-    /// A limit of the request was passed. Names the limit.
+    /// The request exceeds a limit. Names the limit.
     #[error("{0}")]
     Limit(String),
     /// The request makes no sense to this store.
     #[error("{0}")]
     Invalid(String),
-    /// Bytes on disk or in a row that are not what was written.
+    /// Bytes on disk or in a row differ from what was written.
     #[error("{path}: damaged at byte {offset}: {what}", path = path.display())]
     Corrupt {
         /// The file.
@@ -387,7 +383,7 @@ pub enum StoreError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// The backend answered with an error that is not one of availability.
+    /// The backend returned an error other than unavailability.
     #[error("{what}: {source}")]
     Backend {
         /// What was being done.
@@ -397,8 +393,8 @@ pub enum StoreError {
     },
 }
 
-/// That a file operation failed. Where there is no room the folder comes first: it is not the file
-/// that somebody can do something about.
+/// The text of a failed file operation. If there is no room, the folder comes first, because the
+/// operator has to act on its file system and not on the file.
 pub fn file_failed(path: &Path, source: &io::Error) -> String {
     let folder = path.parent().unwrap_or(path).display();
     let full = match source.kind() {

@@ -1,7 +1,7 @@
-//! Lists that may be cut: at a number of items, and at a number of bytes.
+//! Lists that are cut at a number of items and at a number of bytes.
 //!
-//! What is left of a cut list is a beginning of the whole in its order: nothing is missing in front of
-//! what is there. Every store and everybody who puts lists together cuts here.
+//! A cut list is a prefix of the whole sorted list: no smaller item is missing. Every store and all
+//! code that merges lists uses this module.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -11,18 +11,18 @@ use promkairos_model::Labels;
 /// A result that may have been cut at a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limited<T> {
-    /// The results, sorted, each once. If there were more, these are the first ones.
+    /// The results, sorted, each once. If there are more, these are the first ones.
     pub items: Vec<T>,
-    /// Whether there were more.
+    /// Whether there are more results.
     pub truncated: bool,
 }
 
-/// How large a list may be.
+/// The maximum size of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ListSize {
-    /// Items.
+    /// Number of items.
     pub items: usize,
-    /// Bytes of them together.
+    /// Bytes of all items.
     pub bytes: usize,
 }
 
@@ -30,15 +30,15 @@ impl ListSize {
     /// No limit.
     pub const UNLIMITED: Self = Self { items: usize::MAX, bytes: usize::MAX };
 
-    /// So many items, of any size.
+    /// At most `items` items, of any size.
     pub const fn items(items: usize) -> Self {
         Self { items, ..Self::UNLIMITED }
     }
 }
 
-/// What can stand in a list.
+/// An item of a list.
 pub trait Listed: Ord {
-    /// Bytes that count.
+    /// Bytes that count towards the limit.
     fn bytes(&self) -> usize;
 }
 
@@ -55,27 +55,27 @@ impl Listed for Labels {
 }
 
 impl<T: Listed> Limited<T> {
-    /// The first of some items that come sorted, each once, within the limit.
+    /// The first of some sorted items, each once, within the limit.
     pub fn first(sorted: impl IntoIterator<Item = T>, limit: ListSize) -> Self {
         let mut list = Growing::new(limit);
         let _ = sorted.into_iter().try_for_each(|item| list.push(item));
         list.list
     }
 
-    /// Several lists as one, within the limit. Behind the end of one that was cut nothing is known to be
-    /// whole, so the union ends there as well. Where the same limit cut them, a union that was cut and has
-    /// fewer items than that was cut for its bytes.
+    /// Merges several lists into one within the limit. The union ends where the first cut list
+    /// ends, because items behind that end may be missing. If the same limit cut the lists, and a
+    /// cut union has fewer items than the limit, the limit of bytes was reached.
     pub fn union(lists: Vec<Self>, limit: ListSize) -> Self
     where
         T: Clone,
     {
         let cut = lists.iter().filter(|list| list.truncated);
-        // Of an empty one even the first item is not known: nothing is less.
+        // If a cut list is empty, not even the first item is known: `None` is the smallest end.
         let end: Option<Option<T>> = cut.map(|list| list.items.last().cloned()).min();
         let several = lists.iter().filter(|list| !list.items.is_empty()).count() > 1;
         let mut items: Vec<T> = lists.into_iter().flat_map(|list| list.items).collect();
         if several {
-            // Each list is sorted: a stable sort merges them.
+            // Each list is sorted, so a stable sort merges them.
             items.sort();
             items.dedup();
         }
@@ -89,14 +89,14 @@ impl<T: Listed> Limited<T> {
 }
 
 impl Limited<String> {
-    /// The union with the texts that `walk` gives, in order and each once, within the limit. Only those are
-    /// copied that are not there yet. `Break` means that greater ones need not be given.
+    /// The union with the texts that `walk` passes, in order and each once, within the limit. Copies only texts that
+    /// are not in the list yet. `Break` means that `walk` can stop: greater texts are not needed.
     pub fn merged<E>(
         self,
         limit: ListSize,
         walk: impl FnOnce(&mut dyn FnMut(&str) -> ControlFlow<()>) -> Result<(), E>,
     ) -> Result<Self, E> {
-        // Behind the end of a list that was cut nothing is known to be whole.
+        // Items behind the end of a cut list may be missing.
         let end = self.truncated.then(|| self.items.last().cloned());
         let mut known = self.items.into_iter().peekable();
         let mut all = Growing::new(limit);
@@ -131,7 +131,7 @@ impl<T: Listed> Growing<T> {
         Self { list, bytes: 0, limit }
     }
 
-    /// `Break` where there is no room for it, nor for what is greater.
+    /// `Break` if there is no room for this item, and so for no greater one.
     fn push(&mut self, item: T) -> ControlFlow<()> {
         self.bytes = self.bytes.saturating_add(item.bytes());
         if self.bytes > self.limit.bytes || self.list.items.len() == self.limit.items {
@@ -143,24 +143,24 @@ impl<T: Listed> Growing<T> {
     }
 }
 
-/// The smallest of the items that are added in any order, within a limit. It never holds more than
-/// that allows.
+/// Keeps the smallest of the items that are added in any order, within a limit. Never holds more
+/// than the limit.
 pub struct Smallest<T> {
     items: BTreeSet<T>,
     bytes: usize,
     limit: ListSize,
-    /// The smallest item that had to go. Neither it nor what is greater comes in again: that may be
-    /// small enough for the room that is left, and would hide that others are missing before it.
+    /// The smallest item that was removed. It and greater items are not added again: one may be
+    /// small enough for the free room, and would hide that items before it are missing.
     end: Option<T>,
 }
 
 impl<T: Listed> Smallest<T> {
-    /// Nothing yet.
+    /// An empty list.
     pub fn new(limit: ListSize) -> Self {
         Self { items: BTreeSet::new(), bytes: 0, limit, end: None }
     }
 
-    /// Adds an item. `Break` means that greater ones need not be added.
+    /// Adds an item. `Break` means that greater items are not needed.
     pub fn add(&mut self, item: T) -> ControlFlow<()> {
         if self.end.as_ref().is_some_and(|end| *end <= item) {
             return ControlFlow::Break(());
@@ -177,14 +177,14 @@ impl<T: Listed> Smallest<T> {
         ControlFlow::Continue(())
     }
 
-    /// The list.
+    /// Returns the list.
     pub fn finish(self) -> Limited<T> {
         Limited { truncated: self.end.is_some(), items: self.items.into_iter().collect() }
     }
 }
 
 impl Smallest<String> {
-    /// Adds a text, which is copied only where it is not there yet. `Break` as for [`Smallest::add`].
+    /// Adds a text; copies it only if it is new. `Break` as for [`Smallest::add`].
     pub fn add_text(&mut self, text: &str) -> ControlFlow<()> {
         if self.end.as_deref().is_some_and(|end| end <= text) {
             return ControlFlow::Break(());
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn nothing_is_missing_in_front_of_what_is_there() {
-        // The long one does not fit, and the short one behind it would.
+        // The long text does not fit; the short text behind it would.
         let cut = smallest(100, 4, &texts("aa dddd e b"));
         assert_eq!(cut, Limited { items: texts("aa b"), truncated: true });
         let cut = smallest(2, 100, &texts("e c a c d"));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn who_adds_in_order_is_told_when_to_stop() {
+    fn adding_in_order_stops_at_the_limit() {
         let mut all = Smallest::new(ListSize::items(2));
         let added = ["a", "b", "b", "c", "d"].map(|item| all.add(item.to_owned()).is_break());
         assert_eq!(added, [false, false, false, false, true]);
@@ -242,7 +242,7 @@ mod tests {
     fn a_union_ends_where_one_of_its_lists_was_cut() {
         let list = |items: &str, truncated| Limited { items: texts(items), truncated };
         let union = |a, b, most| Limited::union(vec![a, b], ListSize::items(most));
-        // Whether the first list has a "d" is not known.
+        // The first list may have a "d" behind its end.
         let cut = union(list("a c", true), list("b d", false), 9);
         assert_eq!(cut, list("a b c", true));
         assert_eq!(union(list("a c", true), list("b", true), 9), list("a b", true));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     proptest! {
-        /// However items come, and over however many sources, a list is a beginning of the sorted whole.
+        /// In any order and over any number of sources, a list is a prefix of the sorted whole.
         #[test]
         fn every_cut_list_is_a_beginning(
             sources in prop::collection::vec(prop::collection::vec("[a-d]{1,6}", 0..20), 1..4),
@@ -290,7 +290,7 @@ mod tests {
             let union = Limited::union(lists.collect(), size);
             prop_assert!(whole.starts_with(&union.items));
             prop_assert_eq!(union.truncated, union.items.len() < whole.len());
-            // Which limit it was can be seen.
+            // The result shows which limit was reached.
             if union.truncated && union.items.len() < limit {
                 prop_assert!(bytes(&whole) > most_bytes, "nothing but the bytes was in the way");
             }
@@ -308,7 +308,7 @@ mod tests {
             }
             prop_assert!(whole.starts_with(&merged.items));
             prop_assert_eq!(merged.truncated, merged.items.len() < whole.len());
-            // Bytes may cut a list before a source that would have filled it with small items.
+            // The limit of bytes may cut a list before a source that would have filled it with small items.
             if bytes(&whole) <= most_bytes {
                 prop_assert_eq!(merged, Limited::first(whole, size));
             }

@@ -1,5 +1,5 @@
-//! Files that are appended to, as those of the log: made with their space, written and read at any place. Names
-//! and folders are [`Folders`]. Nothing here retries or decides.
+//! Files of the log: their space is reserved at creation, and they are written and read at any
+//! offset. Operations on names and folders are in [`Folders`]. Nothing here retries.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -10,16 +10,16 @@ use rustix::fs::{FallocateFlags, fallocate, fdatasync};
 
 use super::disk::{Disk, Folders};
 
-/// A place where such files are.
+/// A file system with such files.
 pub trait LogFiles: Folders {
-    /// Creates `path` with `bytes` zeros, the space reserved where the file system can. What has that name is replaced:
-    /// an old file, or a link, which is not followed.
+    /// Creates `path` with `bytes` zeros; the space is reserved if the file system can. Replaces a
+    /// file or a link with that name; a link is not followed.
     fn create(&self, path: &Path, bytes: u64) -> io::Result<Box<dyn LogFile>>;
 
-    /// Opens an existing file; a link to one is an error.
+    /// Opens an existing file; a link to a file is an error.
     fn open(&self, path: &Path) -> io::Result<Box<dyn LogFile>>;
 
-    /// Gives the file `from` a second name.
+    /// Makes a hard link `to` for the file `from`.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
 }
 
@@ -27,15 +27,15 @@ pub trait LogFiles: Folders {
 pub trait LogFile: Send + Sync {
     /// Its length in bytes.
     fn size(&self) -> io::Result<u64>;
-    /// Reads at `offset`; fewer bytes than asked for are possible, 0 is the end.
+    /// Reads at `offset`; may read fewer bytes than requested; 0 is the end.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Writes at `offset`; fewer bytes than given are possible.
+    /// Writes at `offset`; may write fewer bytes than given.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
-    /// Makes what was written durable.
+    /// Makes written data durable.
     fn sync_data(&self) -> io::Result<()>;
-    /// Gives the space behind `offset` back to the file system and keeps the length.
+    /// Returns the space behind `offset` to the file system; the length stays.
     fn release(&self, offset: u64) -> io::Result<()>;
-    /// Whether `path` leads to this file. No longer when somebody has removed or moved it, or a folder above it.
+    /// Whether `path` leads to this file: not if the file or a parent folder was removed or moved.
     fn is_at(&self, path: &Path) -> bool;
 }
 
@@ -44,7 +44,7 @@ impl LogFiles for Disk {
         let file = Self::make(path)?;
         match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
             Ok(()) => {}
-            // Not every file system can reserve space; the length alone is then what we get.
+            // Some file systems cannot reserve space; then only the length is set.
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => file.set_len(bytes)?,
             Err(error) => return Err(error.into()),
         }
@@ -92,13 +92,13 @@ impl LogFile for OpenLogFile {
         let place = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
         match std::fs::metadata(path) {
             Ok(there) => self.0.metadata().is_ok_and(|this| place(this) == place(there)),
-            // What cannot be told is not held against the file.
+            // An error that leaves the question open counts as true.
             Err(error) => !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
         }
     }
 }
 
-/// A new file of these bytes, synced.
+/// Creates a file with these bytes, synced.
 pub fn write_new(disk: &dyn LogFiles, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let file = disk.create(path, bytes.len() as u64)?;
     write_all(file.as_ref(), bytes, 0).map_err(|(_, error)| error)?;
@@ -121,7 +121,7 @@ pub fn read_all(file: &dyn LogFile) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes all of `bytes`. On failure says how many of them may have reached the file.
+/// Writes all of `bytes`. An error includes how many of them may have reached the file.
 pub fn write_all(file: &dyn LogFile, bytes: &[u8], offset: u64) -> Result<(), (usize, io::Error)> {
     let mut done = 0;
     while done < bytes.len() {

@@ -1,8 +1,7 @@
-//! The memory store: maps, nothing else.
+//! The memory store: plain maps.
 //!
-//! It is the oracle that the other stores are compared with, so each rule of
-//! the contract of [`Store`] stands here in its plainest form. Nothing survives the process,
-//! nothing is bounded, and it is not offered to users.
+//! It is the oracle that other stores are compared with, so it implements each rule of the contract
+//! of [`Store`] in the simplest way. It is not durable, not bounded and not offered to users.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -40,7 +39,7 @@ struct State {
 #[derive(Default)]
 struct Series {
     points: BTreeMap<i64, Point>,
-    /// Keyed by what identifies an exemplar within its series.
+    /// Keyed by time and labels, which identify an exemplar within its series.
     exemplars: BTreeMap<(i64, Labels), Exemplar>,
 }
 
@@ -50,7 +49,7 @@ impl MemoryStore {
         Self::default()
     }
 
-    /// A store of these series: each has the value 1 at the time 1.
+    /// A store of these series, each with one point: value 1 at time 1.
     pub async fn of_series(all: impl IntoIterator<Item = Labels>) -> Result<Self, StoreError> {
         let store = Self::new();
         for labels in all {
@@ -282,14 +281,14 @@ impl Series {
     }
 
     fn points_in(&self, range: TimeRange) -> impl Iterator<Item = &Point> {
-        // BTreeMap::range panics on an inverted range.
+        // `BTreeMap::range` panics for an inverted range.
         let keys = range.start..=range.end.max(range.start);
         self.points.range(keys).filter(move |_| !range.is_empty()).map(|(_, point)| point)
     }
 }
 
-/// All points of the selected series, as they were at the selection: chunks are those of the whole series, whatever
-/// part of it is asked for.
+/// All points of the selected series at the time of the selection. Chunks contain the whole series,
+/// whatever range is requested.
 struct Snapshot {
     points: Vec<Vec<Point>>,
     range: TimeRange,

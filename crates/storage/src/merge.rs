@@ -1,15 +1,15 @@
-//! Merging the chunks of one series, and cutting a range of time out of them.
+//! Merges the chunks of one series, and cuts a time range out of them.
 //!
-//! Both leave alone what they need not touch: only chunks that overlap, or that lie across
-//! an end of the range, are decoded. What comes out strictly rises in time.
+//! Both decode only the chunks that need it: chunks that overlap, or that contain an end of the range. The results
+//! strictly rise in time.
 //!
-//! A reset hint says something of the point before, which may be another after a merge or a cut. Reading a
-//! chunk gives no hint about the chunk before, and encoding points finds out the others from the values.
+//! A reset hint refers to the point before, which may change in a merge or a cut. So reading a chunk returns no hint
+//! about the previous chunk, and encoding derives the other hints from the values.
 
 use promkairos_chunk::{Chunk, ChunkBuilder, ChunkError};
 use promkairos_model::{Point, TimeRange};
 
-/// Merges chunks that may overlap, in order of precedence: of two points at one time, that of
+/// Merges chunks that may overlap, in order of precedence: of two points at one time, the point of
 /// the later chunk in the list wins. The result rises in time from chunk to chunk.
 pub fn merge(chunks: Vec<Chunk>) -> Result<Vec<Chunk>, ChunkError> {
     if rises(&chunks) {
@@ -34,8 +34,8 @@ pub fn merge(chunks: Vec<Chunk>) -> Result<Vec<Chunk>, ChunkError> {
     Ok(merged)
 }
 
-/// Takes out all points in `removed`. The chunks may overlap; they keep their order, and a
-/// chunk of which nothing is left goes.
+/// Removes all points in `removed`. Chunks may overlap; they keep their order, and empty chunks are
+/// removed.
 pub fn cut(chunks: Vec<Chunk>, removed: TimeRange) -> Result<Vec<Chunk>, ChunkError> {
     let mut kept = Vec::with_capacity(chunks.len());
     for chunk in chunks {
@@ -62,7 +62,7 @@ fn rises(chunks: &[Chunk]) -> bool {
     chunks.windows(2).all(|pair| pair[0].max_time < pair[1].min_time)
 }
 
-/// How many of the chunks, which are sorted by their first time, hang together.
+/// How many of the first chunks in `order` (sorted by first time) form one group of overlapping chunks.
 fn overlapping(order: &[usize], chunks: &[Chunk]) -> usize {
     let mut end = chunks[order[0]].max_time;
     let mut count = 1;
@@ -82,7 +82,7 @@ fn interleave(chunks: &[&Chunk]) -> Result<Vec<Chunk>, ChunkError> {
     for chunk in chunks {
         decode(chunk, &mut entries)?;
     }
-    // Stable: at equal times the order of precedence stays, and the last one wins.
+    // A stable sort keeps the order of precedence at equal times; the last point wins.
     entries.sort_by_key(|entry| entry.point.timestamp);
     entries.dedup_by(|later, kept| {
         let same = later.point.timestamp == kept.point.timestamp;
@@ -163,7 +163,7 @@ mod tests {
     fn what_does_not_overlap_is_not_touched() {
         let mut a = one(&[float(1, 1.0), float(2, 1.0)]);
         let mut b = one(&[float(3, 1.0)]);
-        // Bytes that nobody could decode.
+        // Invalid bytes: decoding them would fail.
         a.data = bytes::Bytes::from_static(b"a");
         b.data = bytes::Bytes::from_static(b"b");
         assert_eq!(merge(vec![b.clone(), a.clone()]), Ok(vec![a.clone(), b.clone()]));
@@ -200,7 +200,7 @@ mod tests {
         )
     }
 
-    /// Any chunks, each rising, with the points in them.
+    /// Chunks with sorted points each, and the points in them.
     fn any_chunks() -> impl Strategy<Value = (Vec<Chunk>, BTreeMap<i64, (Point, i64)>)> {
         let run = prop::collection::vec(any_point(), 1..8);
         prop::collection::vec(run, 0..8).prop_map(|runs| {

@@ -1,19 +1,18 @@
-//! How fast a flush goes down: spread over a time, so that a store which others use too sees no storm, or
-//! as fast as it can be taken.
+//! The pace of a flush: spread over a time, so that a shared store sees no peak of load, or at full speed.
 //!
-//! Whoever makes the flush says over how long and what ends the spreading; the store that takes it asks
-//! before each piece. It only ever waits, so a store that has no use for it leaves it alone. One that would
-//! only like to leave room for others asks whether there is a hurry.
+//! The creator of the flush sets the time and the condition that ends the spreading; the store that takes the flush
+//! calls [`Pace::wait`] before each piece. Waiting is the only effect, so a store may ignore the pace. A store that
+//! only wants to leave room for others checks [`Pace::is_urgent`].
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How often it is asked while a piece waits whether there is a hurry.
+/// How often the urgency is checked during a wait.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The pace of one flush. The default has it go down at full speed.
+/// The pace of one flush. The default is full speed.
 #[derive(Clone, Default)]
 pub struct Pace(Option<Spread>);
 
@@ -26,8 +25,8 @@ struct Spread {
 }
 
 impl Pace {
-    /// Spreads a flush of so many runs evenly over a time that begins now. As soon as `hurry` is true,
-    /// which is asked ten times a second, the rest goes down at full speed.
+    /// Spreads a flush of `runs` runs evenly over a time that begins now. `hurry` is checked ten
+    /// times a second; as soon as it returns true, the rest of the flush goes at full speed.
     pub fn spread(
         runs: usize,
         over: Duration,
@@ -37,12 +36,12 @@ impl Pace {
         Self(Some(Spread { begin: Instant::now(), over, runs, hurry }))
     }
 
-    /// Whether the flush should go down as fast as it can be taken: somebody waits, or room is short.
+    /// Whether the flush should go at full speed: a caller waits, or room is short.
     pub fn is_urgent(&self) -> bool {
         self.0.as_ref().is_none_or(|spread| (spread.hurry)())
     }
 
-    /// Waits until the runs after the first `done` ones may go down.
+    /// Waits until the runs after the first `done` ones may be written.
     pub async fn wait(&self, done: usize) {
         let Some(spread) = &self.0 else { return };
         let due = spread.begin + spread.due(done);
@@ -53,7 +52,7 @@ impl Pace {
 }
 
 impl Spread {
-    /// How long after the beginning the runs after the first `done` ones may go down.
+    /// The time after the beginning when the runs after the first `done` ones may be written.
     fn due(&self, done: usize) -> Duration {
         let share = done as f64 / self.runs.max(1) as f64;
         self.over.mul_f64(share.min(1.0))

@@ -1,7 +1,7 @@
-//! How near the process is to the memory that it may take, for all who take of it.
+//! Tracks how close the process is to its memory limit.
 //!
-//! One task notes how much memory the process has; others ask before they take more. A level may be passed between
-//! two looks, so whatever must be bounded in any case has a limit of its own.
+//! One task notes the memory of the process; other code checks the level before it takes more. A level may be passed
+//! between two measurements, so anything that must be bounded has a limit of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -12,20 +12,20 @@ use super::StoreError;
 use promkairos_model::limits::RETRY_AFTER;
 use promkairos_model::{RejectReason, ShownSize};
 
-/// The setting that says how much memory the process may take.
+/// The setting that limits the memory of the process.
 pub const MEMORY_LIMIT: &str = "memory-limit";
 
-/// From this part of the limit on, in hundredths, questions are refused that would take much: before new series, as a
-/// question can be asked again, and a sample that is refused is lost.
+/// From this percentage of the limit on, expensive queries are refused. This comes before new
+/// series are refused, because a query can be repeated, but a refused sample is lost.
 const READS: u64 = 85;
 
-/// How near the process is to its limit.
+/// How close the process is to its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Level {
-    /// Far away.
+    /// Below 80 %.
     Ample,
-    /// From 80 % on: what can be done without is given up.
+    /// From 80 % on: memory that is not essential is freed.
     Tight,
     /// From 90 % on: new series are refused.
     Full,
@@ -34,8 +34,8 @@ pub enum Level {
 }
 
 impl Level {
-    /// The level when the process has `resident` of `limit` bytes. One that was reached is left only
-    /// with 5 % less, so that it does not come and go.
+    /// The level when the process has `resident` of `limit` bytes. A reached level is left only at
+    /// 5 % less, so that it does not flap.
     pub fn next(self, resident: u64, limit: u64) -> Self {
         let reached = Self::at(resident, limit);
         let kept = Self::at(resident.saturating_add(limit / 20), limit).min(self);
@@ -53,7 +53,7 @@ impl Level {
     }
 }
 
-/// What is refused for want of memory.
+/// What is refused for lack of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
     /// A whole remote write.
@@ -62,33 +62,33 @@ pub enum Refused {
     Series,
     /// A query.
     Query,
-    /// Another question: labels, series, a remote read.
+    /// Any other read: labels, series, a remote read.
     Read,
 }
 
 impl Refused {
-    /// All of them, in the order of their numbers.
+    /// All variants, in numerical order.
     pub const ALL: [Self; 4] = [Self::Write, Self::Series, Self::Query, Self::Read];
 }
 
-/// What the process has, and what it may have.
+/// The memory of the process, and its limit.
 #[derive(Debug)]
 pub struct Pressure {
     limit: u64,
     resident: AtomicU64,
     level: AtomicU8,
-    /// Tells those who wait for another level.
+    /// Notifies tasks that wait for another level.
     levels: watch::Sender<Level>,
-    /// Bytes of new series that were let in and are not in memory yet.
+    /// Bytes of admitted new series that are not in memory yet.
     expected: AtomicU64,
-    /// Bytes of those that came to memory since the process was last looked at.
+    /// Bytes of new series that came into memory since the last measurement.
     added: AtomicU64,
     /// Bytes that the next flush will take.
     flush_need: AtomicU64,
-    /// Bytes that requests and their answers may take, and those when the process was last looked at.
+    /// Bytes that requests and their answers may take: now, and at the last measurement.
     answers: AtomicU64,
     answers_then: AtomicU64,
-    /// Whether much was freed that the allocator may still have.
+    /// Whether much memory was freed that the allocator may still hold.
     freed: AtomicBool,
     refused: [AtomicU64; Refused::ALL.len()],
 }
@@ -101,7 +101,7 @@ impl Default for Pressure {
 }
 
 impl Pressure {
-    /// A process that may have `limit` bytes and has nothing yet.
+    /// A process that may use `limit` bytes and uses none yet.
     pub fn new(limit: u64) -> Self {
         Self {
             limit,
@@ -118,12 +118,12 @@ impl Pressure {
         }
     }
 
-    /// Bytes that the process may have.
+    /// The limit in bytes.
     pub fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// The process has so many bytes. Gives the level before and the one now. Only one notes.
+    /// Notes the resident bytes of the process. Returns the previous and the new level. Only one task may call it.
     pub fn note(&self, resident: u64) -> (Level, Level) {
         let before = self.level();
         let now = before.next(resident, self.limit);
@@ -137,7 +137,7 @@ impl Pressure {
         (before, now)
     }
 
-    /// How near the process is to its limit.
+    /// How close the process is to its limit.
     pub fn level(&self) -> Level {
         match self.level.load(Relaxed) {
             0 => Level::Ample,
@@ -147,39 +147,39 @@ impl Pressure {
         }
     }
 
-    /// The same, for who waits for another.
+    /// The level as a channel, for tasks that wait for a change.
     pub fn levels(&self) -> watch::Receiver<Level> {
         self.levels.subscribe()
     }
 
-    /// Much memory was freed at once, and will not be needed again soon.
+    /// Notes that much memory was freed at once and will not be needed again soon.
     pub fn note_freed(&self) {
         self.freed.store(true, Relaxed);
     }
 
-    /// Whether that was said since this was last asked.
+    /// Whether [`note_freed`](Self::note_freed) was called since the last call of this function.
     pub fn take_freed(&self) -> bool {
         self.freed.swap(false, Relaxed)
     }
 
-    /// What the process has of what it may have, in words that name the setting.
+    /// The memory of the process and its limit, in words that name the setting.
     pub fn text(&self) -> String {
         let resident = ShownSize::of(self.resident.load(Relaxed));
         let limit = ShownSize::of(self.limit);
         format!("the process has {resident} in memory, and the setting {MEMORY_LIMIT} is {limit}")
     }
 
-    /// Whether a remote write may be taken.
+    /// Whether a remote write may be accepted.
     pub fn check_write(&self) -> Result<(), StoreError> {
         self.check(Level::Over, Refused::Write)
     }
 
-    /// Whether a remote write may be taken that takes far more memory than others.
+    /// Whether a remote write may be accepted that takes far more memory than others.
     pub fn check_large_write(&self) -> Result<(), StoreError> {
         self.check(Level::Full, Refused::Write)
     }
 
-    /// Whether a question may be answered of which is not known how much it takes.
+    /// Whether a read of unknown cost may be answered.
     pub fn check_read(&self) -> Result<(), StoreError> {
         if self.has_room_for_answers(0) {
             return Ok(());
@@ -188,36 +188,36 @@ impl Pressure {
         Err(self.unavailable())
     }
 
-    /// A request or an answer may take so many bytes, until it gives them back.
+    /// Reserves bytes for a request or an answer, until they are given back.
     pub fn take_for_answers(&self, bytes: u64) {
         self.answers.fetch_add(bytes, Relaxed);
     }
 
-    /// They are free.
+    /// Gives reserved bytes back.
     pub fn give_back_of_answers(&self, bytes: u64) {
         self.answers.fetch_sub(bytes, Relaxed);
     }
 
-    /// A flush of all that is there would take so many bytes.
+    /// Sets the bytes that a flush of all data would take.
     pub fn set_flush_need(&self, bytes: u64) {
         self.flush_need.store(bytes, Relaxed);
     }
 
-    /// Whether a new series of this number of bytes fits in, with those that were let in before it and the flush
-    /// that it is going to be in. Nothing is taken for it.
+    /// Whether a new series of this number of bytes fits, together with the series admitted before
+    /// and the next flush. Reserves nothing.
     pub fn has_room_for_series(&self, bytes: u64) -> bool {
         self.level() < Level::Full && self.level_with(self.needed(bytes)) < Level::Full
     }
 
-    /// Bytes beside what the process has that will be needed with a new series of `bytes`.
+    /// Bytes that will be needed in addition to the current memory, with a new series of `bytes`.
     fn needed(&self, bytes: u64) -> u64 {
         let series = self.expected.load(Relaxed).saturating_add(self.added.load(Relaxed));
         self.flush_need.load(Relaxed).saturating_add(series).saturating_add(bytes)
     }
 
-    /// Whether questions may take much, if so many bytes, and what requests and answers took, came to what the process
-    /// had when it was last looked at. What came counts twice: for a moment there is as much again, of which
-    /// answers are made, or which is freed and not given back to the system.
+    /// Whether a read may take `more` bytes in addition to the memory at the last measurement and
+    /// the bytes reserved since. The additional bytes count twice: for a moment there is a second
+    /// copy, from which an answer is made, or which is freed and not yet returned to the system.
     pub fn has_room_for_answers(&self, more: u64) -> bool {
         let answers = self.answers.load(Relaxed);
         let came = answers.saturating_sub(self.answers_then.load(Relaxed)).saturating_add(more);
@@ -229,7 +229,7 @@ impl Pressure {
         Level::at(self.resident.load(Relaxed).saturating_add(more), self.limit)
     }
 
-    /// Takes room for a new series, or says why it is refused, which is counted.
+    /// Reserves room for a new series, or counts the refusal and returns its reason.
     fn take_series(&self, bytes: u64) -> Option<RejectReason> {
         let mut more = String::new();
         if self.level() < Level::Full {
@@ -260,19 +260,18 @@ impl Pressure {
         StoreError::Unavailable { what: self.text(), retry_after: RETRY_AFTER }
     }
 
-    /// One more was refused.
+    /// Counts a refusal.
     pub fn count(&self, what: Refused) {
         self.refused[what as usize].fetch_add(1, Relaxed);
     }
 
-    /// How many were refused since this was last asked.
+    /// The number of refusals since the last call.
     pub fn take_refused(&self, what: Refused) -> u64 {
         self.refused[what as usize].swap(0, Relaxed)
     }
 }
 
-/// Room for series that are let in, from before they take memory until they have it. What is dropped before that
-/// gives its room back.
+/// Room for admitted series until they are in memory. A drop before that returns the room.
 #[derive(Debug)]
 pub struct SeriesRoom {
     pressure: Arc<Pressure>,
@@ -280,12 +279,12 @@ pub struct SeriesRoom {
 }
 
 impl SeriesRoom {
-    /// For no series yet.
+    /// Room for no series yet.
     pub fn new(pressure: &Arc<Pressure>) -> Self {
         Self { pressure: pressure.clone(), bytes: 0 }
     }
 
-    /// Why a new series that takes at most `bytes` is refused, if it is.
+    /// Reserves room for a new series of at most `bytes`, or returns why it is refused.
     pub fn refuse(&mut self, bytes: u64) -> Option<RejectReason> {
         let refused = self.pressure.take_series(bytes);
         if refused.is_none() {
@@ -294,9 +293,9 @@ impl SeriesRoom {
         refused
     }
 
-    /// The series are in memory, where they took this number of bytes.
+    /// The series are in memory now, where they took `bytes` bytes.
     pub fn fill(self, bytes: u64) {
-        // Counted twice for a moment, never not at all.
+        // Counted twice for a moment, but never missed.
         self.pressure.added.fetch_add(bytes, Relaxed);
     }
 }
@@ -331,7 +330,7 @@ mod tests {
         check(Tight, 750, Tight);
         check(Tight, 749, Ample);
         check(Over, 100, Ample);
-        // What was not reached is not held.
+        // A level that was not reached is not held.
         check(Tight, 899, Tight);
         check(Ample, 790, Ample);
     }
@@ -391,16 +390,16 @@ mod tests {
         let mut room = SeriesRoom::new(&pressure);
         assert_eq!(let_in(&mut room), 3, "850, and one more would be at nine tenths");
         assert_eq!(let_in(&mut SeriesRoom::new(&pressure)), 0);
-        // What is on its way is not in what the process has, whenever it is looked at.
+        // Series that are not in memory yet count, whenever the process is measured.
         pressure.note(700);
         assert_eq!(let_in(&mut SeriesRoom::new(&pressure)), 0);
-        // It took less than was thought, and is not seen yet.
+        // They took less than reserved, and are not measured yet.
         room.fill(60);
         let mut room = SeriesRoom::new(&pressure);
         assert_eq!(let_in(&mut room), 2);
         pressure.note(760);
         assert_eq!(let_in(&mut SeriesRoom::new(&pressure)), 0);
-        // Given back where a write was not taken.
+        // A refused write gives its room back.
         drop(room);
         assert_eq!(let_in(&mut SeriesRoom::new(&pressure)), 2);
         pressure.note(700);

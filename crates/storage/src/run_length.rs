@@ -1,7 +1,7 @@
-//! How many series of a selection are read at a time, by the bytes that they bring.
+//! How many series of a selection are read at a time, by their bytes.
 //!
-//! Whoever reads a selection run by run has the chunks of its runs under way in memory, whether a series has one
-//! sample or a million. A single series is never cut: it may pass what a run is to have.
+//! A reader that works run by run has the chunks of its current runs in memory, whether a series
+//! has one sample or a million. A single series is never divided: it may exceed the size of a run.
 
 use std::ops::Range;
 
@@ -11,23 +11,23 @@ use promkairos_chunk::Chunk;
 /// The length of the runs of one selection.
 #[derive(Debug)]
 pub struct RunLength {
-    /// Series of a run, at most.
+    /// Most series of a run.
     most: usize,
-    /// Bytes of a run, about.
+    /// Approximate bytes of a run.
     bytes: usize,
-    /// Series of the next run, where nobody knows what they bring.
+    /// Series of the next run, if the sizes of series are not known.
     length: usize,
 }
 
 impl RunLength {
-    /// Runs of at most so many series and about so many bytes. Where the reader does not know what a series will
-    /// bring the first one has `first` series, and the next ones follow what was read.
+    /// Runs of at most `most` series and about `bytes` bytes. If the reader does not know the sizes of series, the
+    /// first run has `first` series, and later ones are adapted to the bytes that were read.
     pub fn new(most: usize, bytes: usize, first: usize) -> Self {
         let most = most.max(1);
         Self { most, bytes, length: first.clamp(1, most) }
     }
 
-    /// The run that begins at the series `first`, of `total`; at least one series where there are some.
+    /// The run that begins at the series `first` of `total`; at least one series if any is left.
     pub fn run(&self, reader: &dyn SeriesReader, first: usize, total: usize) -> Range<usize> {
         let (mut end, mut bytes) = (first, 0usize);
         while end < total {
@@ -42,10 +42,10 @@ impl RunLength {
         first..end
     }
 
-    /// A run of so many series has brought these bytes.
+    /// Notes that a run of `series` series brought `bytes` bytes.
     pub fn note(&mut self, series: usize, bytes: usize) {
         let fitting = self.bytes / (bytes / series.max(1)).max(1);
-        // Grows slowly, as the next series may be larger; shrinks at once.
+        // Grows slowly, because the next series may be larger; shrinks at once.
         self.length = fitting.clamp(1, (self.length * 4).min(self.most));
     }
 }
@@ -68,7 +68,7 @@ mod tests {
     use crate::{Forecast, StoreError};
     use promkairos_model::TimeRange;
 
-    /// Knows what its series bring, or not.
+    /// A reader that may know the sizes of its series.
     struct Knowing(Option<Vec<usize>>);
 
     #[async_trait]

@@ -1,8 +1,8 @@
-//! What the servers of a store have acknowledged and keep in memory only for a while, as a Cassandra does with
-//! `commitlog_sync: periodic`: it is gone when they are killed.
+//! Acknowledged writes that the servers of a store keep only in memory for a while, as a Cassandra
+//! does with `commitlog_sync: periodic`: they are lost if the servers are killed.
 //!
-//! Who has a log keeps what it handed down in there for so long, and hands it down again where a server was started
-//! again meanwhile. No I/O here.
+//! The owner of a log keeps the data that it passed down for this period, and passes it down again
+//! if a server has restarted meanwhile. No I/O here.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,27 +11,27 @@ use async_trait::async_trait;
 
 use super::StoreError;
 
-/// The servers that answer, by a name that stays theirs, each with a number that changes when it is started.
+/// The servers that answer: a permanent name for each, and a number that changes when it restarts.
 pub type Starts = BTreeMap<String, i64>;
 
-/// Such a store's servers.
+/// The servers of such a store.
 #[async_trait]
 pub trait Unsynced: Send + Sync {
-    /// For how long what was acknowledged may be lost; zero = it may not.
+    /// How long acknowledged data may be lost; zero = never.
     fn period(&self) -> Duration;
 
-    /// How many servers have everything when it is acknowledged, at least.
+    /// The fewest servers that have the data when it is acknowledged.
     fn copies(&self) -> usize;
 
-    /// Who answers now.
+    /// The servers that answer now.
     async fn starts(&self) -> Result<Starts, StoreError>;
 
-    /// Acknowledged writes may be missing: forget what is remembered of them, and write again what the store itself
-    /// needs (such as `spec`).
+    /// Acknowledged writes may be missing: forget cached knowledge of them, and write again what
+    /// the store itself needs (such as `spec`).
     async fn start_over(&self) -> Result<(), StoreError>;
 }
 
-/// What became of acknowledged writes when servers restarted.
+/// The state of acknowledged writes after servers restarted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {
     /// At least one copy is on a server that did not restart.
@@ -43,7 +43,7 @@ pub enum Since {
 }
 
 impl Since {
-    /// Compares the starts of before and of now, where everything was on `copies` servers.
+    /// Compares the starts before and now, if all data was on `copies` servers.
     pub fn judge(before: &Starts, now: &Starts, copies: usize) -> Self {
         let copies = copies.max(1);
         let was_started =

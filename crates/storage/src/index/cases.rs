@@ -1,7 +1,7 @@
 //! Series and matchers that the tests of all indexes share.
 //!
-//! The series have labels with few values and with one for each series, so that matchers meet labels with
-//! fewer values than there are series left, and with more.
+//! Some labels have few values, others have one value for each series. So the matchers test labels
+//! with fewer values than series that are left, and labels with more.
 
 use proptest::prelude::*;
 use roaring::RoaringBitmap;
@@ -28,7 +28,7 @@ pub(crate) fn sets(count: usize) -> Vec<Labels> {
     sets
 }
 
-/// A matcher of one of these labels, or of one that no series has.
+/// A matcher of one of these labels, or of a label that no series has.
 pub(crate) fn matcher() -> impl Strategy<Value = Matcher> {
     let of = |name: &'static str, values: &'static [&'static str]| {
         (Just(name), prop::sample::select(values))
@@ -58,7 +58,7 @@ pub(crate) fn matcher() -> impl Strategy<Value = Matcher> {
     })
 }
 
-/// The series that match, asked one by one.
+/// The series that match, found by testing each series.
 pub(crate) fn matching(sets: &[Labels], matchers: &[Matcher]) -> RoaringBitmap {
     (0..).zip(sets).filter(|(_, set)| Matcher::all_match(matchers, set)).map(|(id, _)| id).collect()
 }

@@ -1,15 +1,15 @@
-//! Many short lists of numbers, such as the pairs of series.
+//! Stores many short lists of numbers, such as the pairs of series.
 //!
-//! Lists of one length lie one behind the other in blocks: a list costs its numbers and an id, and
-//! those that were put in one after the other lie so. A block does not move, so growing copies nothing. The place
-//! of a list that was taken out goes to the next one of its length.
+//! Lists of the same length are stored one after another in blocks: a list takes its numbers and an id. Lists that
+//! were inserted one after another lie next to each other. A block does not move, so growing copies nothing. The place
+//! of a removed list is used for the next list of the same length.
 
 use std::num::NonZeroU32;
 
 /// Lists in a block.
 const BLOCK: usize = 256;
 
-/// The lists.
+/// A collection of lists.
 #[derive(Debug, Default)]
 pub struct Lists {
     /// By length.
@@ -18,11 +18,11 @@ pub struct Lists {
     bytes: usize,
 }
 
-/// Where a list is, from when it is put in until it is taken out.
+/// The place of a list; valid until the list is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListId {
     length: u32,
-    /// From 1 on.
+    /// Counted from 1.
     place: NonZeroU32,
 }
 
@@ -30,12 +30,12 @@ pub struct ListId {
 struct Pool {
     blocks: Vec<Vec<u32>>,
     free: Vec<NonZeroU32>,
-    /// The last place that was ever taken.
+    /// The last place that was used.
     last: u32,
 }
 
 impl Lists {
-    /// Puts a list in.
+    /// Inserts a list.
     pub fn insert(&mut self, list: &[u32]) -> ListId {
         if self.pools.len() <= list.len() {
             self.pools.resize_with(list.len() + 1, Pool::default);
@@ -47,7 +47,7 @@ impl Lists {
         ListId { length: list.len() as u32, place }
     }
 
-    /// Bytes that they take, with the room that is free between them.
+    /// Bytes of memory of the lists, including free places.
     pub fn bytes(&self) -> usize {
         self.pools.capacity() * size_of::<Pool>() + self.bytes
     }
@@ -59,14 +59,14 @@ impl Lists {
         &self.pools[id.length as usize].blocks[block][range]
     }
 
-    /// Takes a list out.
+    /// Removes a list.
     pub fn remove(&mut self, id: ListId) {
         self.pools[id.length as usize].free.push(id.place);
     }
 }
 
 impl ListId {
-    /// The block, and where in it the list is.
+    /// The block of the list, and its range in the block.
     fn at(self) -> (usize, std::ops::Range<usize>) {
         let (place, length) = (self.place.get() as usize - 1, self.length as usize);
         let begin = place % BLOCK * length;
@@ -119,7 +119,7 @@ mod tests {
             for id in &order {
                 prop_assert_eq!(lists.get(*id), kept[&(id.length, id.place)].as_slice());
             }
-            // Places are used again: there are never more than lists at a time, but one for each length.
+            // Places are reused: for each length there are no more places than lists existed at a time.
             let places: u32 = lists.pools.iter().map(|pool| pool.last).sum();
             let free: usize = lists.pools.iter().map(|pool| pool.free.len()).sum();
             prop_assert_eq!(places as usize, kept.len() + free);

@@ -1,13 +1,12 @@
 //! The label index in memory, changed in place.
 //!
-//! Invariant: `all` holds exactly the series that were added and not removed, and every one of
-//! them stands in the postings of each of its labels and nowhere else. A label without series is
-//! not kept, nor a name without labels. Each label, a name with a value, is stored once, whatever the number of
-//! series, and has a number, its pair. Which pairs a series has is kept by the caller, if anybody asks: by
-//! them a label set takes four bytes a label.
+//! Invariant: `all` holds exactly the series that were added and not removed, and each series is in the postings of
+//! each of its labels and in no others. A label without series is removed, and so is a name without labels. Each label
+//! (a name with a value) is stored once, whatever its number of series, and has a number, its pair. The caller may
+//! keep the pairs of each series: with them a label set takes four bytes per label.
 //!
-//! Labels are hashed, not sorted: adding a series is one look-up a label, and a sorted answer
-//! is sorted when it is asked for.
+//! Labels are hashed, not sorted: adding a series takes one look-up per label, and results are
+//! sorted on request.
 
 use hashbrown::DefaultHashBuilder;
 use roaring::RoaringBitmap;
@@ -19,7 +18,7 @@ use super::names::{self, Name, Names, Place, growth};
 use super::postings::{Ids, Left, Postings, Sets, bitmap_bytes, bitmap_of_sorted};
 use super::{LabelIndex, ValueJudge};
 
-/// A label index in memory. Ids are given by the caller and are expected to rise; others work,
+/// A label index in memory. The caller assigns ids and should assign rising ones; others work, but
 /// more slowly.
 #[derive(Debug, Default)]
 pub struct MemoryIndex {
@@ -39,11 +38,11 @@ struct Pair {
     postings: Postings,
 }
 
-/// Series that a listing is about.
+/// The series that a listing is restricted to.
 pub struct Among<'a> {
-    /// Those of these ids ...
+    /// Series with these ids ...
     pub ids: &'a RoaringBitmap,
-    /// ... for which this is true. It is asked as seldom as possible.
+    /// ... for which this returns true. It is called as rarely as possible.
     pub counts: &'a mut dyn FnMut(u32) -> bool,
 }
 
@@ -58,7 +57,7 @@ impl MemoryIndex {
         self.add_told(series, labels, |_| {});
     }
 
-    /// The same, and `tell` gets its pairs in the order of its labels.
+    /// As `add`; calls `tell` with each pair of the series, in the order of its labels.
     pub fn add_told(&mut self, series: u32, labels: LabelsRef<'_>, mut tell: impl FnMut(u32)) {
         self.all.insert(series);
         for label in labels.labels() {
@@ -91,7 +90,7 @@ impl MemoryIndex {
         pair
     }
 
-    /// Removes a series that has these pairs. The cost is that of the series, not of the index.
+    /// Removes a series that has these pairs. The cost depends on the series, not on the size of the index.
     pub fn remove(&mut self, series: u32, pairs: &[u32]) {
         self.all.remove(series);
         for pair in pairs {
@@ -110,7 +109,7 @@ impl MemoryIndex {
         free.push(pair);
     }
 
-    /// The label of a pair that is in use.
+    /// The label of a pair in use.
     pub fn label(&self, pair: u32) -> LabelRef<'_> {
         self.texts.get(self.pairs[pair as usize].label)
     }
@@ -120,12 +119,12 @@ impl MemoryIndex {
         Labels::joined(pairs.iter().map(|pair| self.label(*pair)))
     }
 
-    /// How many bytes the encoding of that set has.
+    /// Length in bytes of the encoding of the label set of these pairs.
     pub fn label_bytes(&self, pairs: &[u32]) -> usize {
         pairs.iter().map(|pair| self.label(*pair).as_bytes().len()).sum()
     }
 
-    /// Whether these bytes are the encoding of that set.
+    /// Whether `bytes` are the encoding of the label set of these pairs.
     #[inline]
     pub fn is_set(&self, pairs: &[u32], bytes: &[u8]) -> bool {
         let mut rest = bytes;
@@ -138,13 +137,13 @@ impl MemoryIndex {
         rest.is_empty()
     }
 
-    /// The value that the label `name` has among these pairs; the empty string where it is not.
+    /// The value of the label `name` among these pairs; empty if the label is absent.
     pub fn value(&self, pairs: &[u32], name: &str) -> &str {
         let mut labels = pairs.iter().map(|pair| self.label(*pair));
         labels.find(|label| label.pair().0 == name.as_bytes()).map_or("", LabelRef::value)
     }
 
-    /// The series.
+    /// The ids of all series.
     pub fn ids(&self) -> &RoaringBitmap {
         &self.all
     }
@@ -154,7 +153,7 @@ impl MemoryIndex {
         self.pairs.len() - self.free.len()
     }
 
-    /// Bytes that it takes, with the room that is free in it.
+    /// Bytes of memory, including free room.
     pub fn bytes(&self) -> usize {
         let lists =
             self.pairs.capacity() * size_of::<Pair>() + self.free.capacity() * size_of::<u32>();
@@ -162,16 +161,16 @@ impl MemoryIndex {
         lists + all + self.texts.bytes() + self.names.bytes() + self.sets.bytes()
     }
 
-    /// Bytes that lists and tables take more for a while when they grow, as far as that is near.
+    /// Additional bytes that lists and tables take while they grow, if they will grow soon.
     pub fn growth(&self) -> usize {
         growth(self.pairs.len(), self.pairs.capacity(), size_of::<Pair>())
             + self.names.growth()
             + self.sets.growth()
     }
 
-    /// Bytes, about, that it takes more with this label set, of which it has no label yet.
+    /// Approximate additional bytes for a label set whose labels are all new.
     pub fn bytes_of_new(labels: LabelsRef<'_>) -> usize {
-        // Lists and tables that grow have twice the room that is needed.
+        // Lists and tables that grow have up to twice the room that they need.
         const LABEL: usize = 2 * size_of::<Pair>() + names::NEW + size_of::<u64>();
         labels.labels().map(|label| LABEL + label.as_bytes().len()).sum()
     }
@@ -186,7 +185,7 @@ impl MemoryIndex {
         self.all.is_empty()
     }
 
-    /// Names of labels, sorted: of all series, or of some.
+    /// Names of labels, sorted: of all series, or of the series `among`.
     pub fn names(&self, mut among: Option<Among<'_>>) -> Vec<&str> {
         let mut occurs = |name: &Name| match &mut among {
             Some(among) => name.pairs().any(|pair| self.ids_of(pair).occurs(among)),
@@ -198,7 +197,7 @@ impl MemoryIndex {
         names
     }
 
-    /// Values of the label `name`, sorted: of all series, or of some.
+    /// Values of the label `name`, sorted: of all series, or of the series `among`.
     pub fn values(&self, name: &str, mut among: Option<Among<'_>>) -> Vec<&str> {
         let mut occurs =
             |pair: u32| among.as_mut().is_none_or(|among| self.ids_of(pair).occurs(among));
@@ -221,9 +220,9 @@ impl MemoryIndex {
         self.name(name).map_or(0, Name::len) as u64
     }
 
-    /// The index with a way to the labels of its series, as the evaluation of matchers needs them:
-    /// `values` tells which value a series has for a name, the empty string where it has none. It
-    /// is asked only for series that were added and not removed.
+    /// The index with access to the labels of its series, as needed to evaluate matchers: `values`
+    /// returns the value that a series has for a name, or the empty string. It is called only for
+    /// series that were added and not removed.
     pub fn with_values<'a, V: Fn(u32, &str) -> &'a str>(&'a self, values: V) -> Labelled<'a, V> {
         Labelled { index: self, values }
     }
@@ -278,7 +277,7 @@ impl MemoryIndex {
     }
 }
 
-/// A [`MemoryIndex`] with the values of its series.
+/// A [`MemoryIndex`] with access to the label values of its series.
 pub struct Labelled<'a, V> {
     index: &'a MemoryIndex,
     values: V,
@@ -374,8 +373,7 @@ mod tests {
         assert!(again.len() == 3 && again.into_iter().all(|pair| pair < 4));
     }
 
-    /// Names of which one is the beginning of the other, values of which one is, long ones, and few enough
-    /// labels that sets share them.
+    /// Names and values where one is a prefix of another, long ones, and so few labels that sets share some.
     fn set() -> impl Strategy<Value = Labels> {
         let name = prop_oneof!["[ab]{1,3}", Just("a".repeat(126)), Just("a".repeat(127))];
         let value =
@@ -386,7 +384,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(128))]
-        /// Series come and go, and their ids and pairs are used again.
+        /// Series are added and removed, and their ids and pairs are reused.
         #[test]
         fn a_series_is_its_pairs(steps in prop::collection::vec((set(), 0u32..8), 0..60)) {
             let mut index = MemoryIndex::new();
@@ -410,7 +408,7 @@ mod tests {
                         prop_assert_eq!(index.is_set(pairs, other.as_bytes()), other == set);
                     }
                 }
-                // One pair a label, and one label a pair; no more were ever made than were in use at a time.
+                // One pair per label and one label per pair; there are no more pairs than were in use at a time.
                 let used: BTreeSet<u32> = distinct.iter().map(|(_, _, pair)| *pair).collect();
                 prop_assert_eq!(used.len(), distinct.len());
                 prop_assert_eq!(index.pairs.len(), used.len() + index.free.len());
@@ -424,7 +422,7 @@ mod tests {
             }
         }
 
-        /// The bytes of a sender are those of a series only where they are the same.
+        /// Bytes from a sender match a series only if they are identical to its encoding.
         #[test]
         fn bytes_of_another_order_are_no_set(set in set(), at: prop::sample::Index, change in 1u8..) {
             let mut index = MemoryIndex::new();
@@ -475,7 +473,7 @@ mod tests {
         check(10, "rack", (10, 10));
         check(149, "rack", (149, 149));
         check(150, "rack", (0, 150));
-        // Ten neighbours of one metric, asked about once.
+        // Ten neighbouring series of one metric share one question.
         check(10, "__name__", (10, 1));
         check(30, "__name__", (0, 30));
         check(10, "absent", (0, 0));

@@ -21,18 +21,18 @@ pub use lists::{ListId, Lists};
 pub use memory::{Among, Labelled, MemoryIndex};
 pub use names::{growth, table_bytes};
 
-/// What the evaluation of matchers needs of an index.
+/// What the evaluation of matchers needs from an index.
 ///
-/// `within` are the series that are left: only those among them are answered, and the work is that of the
-/// smaller side, as near as the index can come to it. `None` means all series.
+/// `within` are the remaining series: the result contains only series of this set. The work is
+/// proportional to the smaller side, as far as the index can achieve that. `None` means all series.
 pub trait LabelIndex {
     /// All series.
     fn all(&self) -> Result<RoaringBitmap, StoreError>;
 
-    /// How many values the label `name` has. At most a block of names is read for it.
+    /// The number of values of the label `name`. Reads at most one block of names.
     fn value_count(&self, name: &str) -> u64;
 
-    /// How many series have `value` (not empty) as their label `name`, about. No series is read for it.
+    /// The approximate number of series with `value` (not empty) as their label `name`. Reads no series.
     fn series_count(&self, name: &str, value: &str) -> u64;
 
     /// Series whose label `name` has exactly `value` (not empty).
@@ -43,8 +43,8 @@ pub trait LabelIndex {
         within: Option<&RoaringBitmap>,
     ) -> Result<RoaringBitmap, StoreError>;
 
-    /// Series whose label `name` has a value that begins with `prefix` and passes: found by a walk of the
-    /// values, or of the series within where they are fewer.
+    /// Series whose label `name` has a value that begins with `prefix` and passes: found by
+    /// scanning the values, or the series `within` if they are fewer.
     fn union_where(
         &self,
         name: &str,
@@ -54,9 +54,9 @@ pub trait LabelIndex {
     ) -> Result<RoaringBitmap, StoreError>;
 }
 
-/// The series that pass all matchers: sets of literals by look-up, prefixes by range, the
-/// matchers that may shrink the result most first; the rest subtract. Each is asked only about the
-/// series that passed those before.
+/// The series that pass all matchers. Sets of literals are looked up, prefixes are scanned as
+/// ranges. The most selective matchers come first; matchers that accept the empty value subtract.
+/// Each matcher is evaluated only for the series that passed those before it.
 pub fn evaluate<I: LabelIndex>(
     index: &I,
     matchers: &[Matcher],
@@ -69,7 +69,7 @@ pub fn evaluate<I: LabelIndex>(
             break;
         }
         if matcher.matches_empty() {
-            // Series without the label pass: subtract those whose value does not.
+            // Series without the label pass: subtract the series whose value does not pass.
             let failing = failing(index, matcher, result.as_ref())?;
             let base = match result {
                 Some(base) => base,
@@ -116,8 +116,8 @@ fn failing<I: LabelIndex>(
     }
 }
 
-/// Cheap and selective matchers have a low rank: first by their kind, then by how many series or values
-/// there are to look at.
+/// Cheap and selective matchers have a low rank: first by their kind, then by the number of series
+/// or values to examine.
 fn rank<I: LabelIndex>(index: &I, matcher: &Matcher) -> (u8, u64) {
     let name = matcher.name();
     match (matcher.matches_empty(), matcher.literals()) {
@@ -132,8 +132,8 @@ fn rank<I: LabelIndex>(index: &I, matcher: &Matcher) -> (u8, u64) {
     }
 }
 
-/// Judges the values of series, one series after the other. Neighbours often have the same value, so that
-/// of the last one is remembered.
+/// Judges the values of series, one series after another. Neighbours often have the same value, so
+/// the last result is remembered.
 pub struct ValueJudge<'p> {
     prefix: &'p str,
     passes: &'p dyn Fn(&str) -> bool,
@@ -142,9 +142,9 @@ pub struct ValueJudge<'p> {
 }
 
 impl<'p> ValueJudge<'p> {
-    /// Values that begin with `prefix` are put to `passes`; no others pass.
+    /// Values that begin with `prefix` are passed to `passes`; all others are rejected.
     pub fn new(prefix: &'p str, passes: &'p dyn Fn(&str) -> bool) -> Self {
-        // The empty value is that of a series without the label, which never passes.
+        // The empty value means a series without the label, which is rejected.
         Self { prefix, passes, last: String::new(), passed: false }
     }
 

@@ -1,10 +1,10 @@
 //! The names of labels in memory, with the pairs of each.
 //!
-//! Invariant: a pair stands under the name of its label, once, and a name has at least one pair. A name with one pair,
-//! as hostile senders make millions of them, is that pair, whose label says what the name is; only one that ever had
-//! more has a text and a table of its own.
+//! Invariant: each pair is listed once, under the name of its label, and each name has at least one pair. A name with
+//! one pair is stored as this pair alone, and the label of the pair gives the name: hostile senders make millions of
+//! such names. Only a name that ever had more pairs has a text and a table of its own.
 //!
-//! What a pair's label is is asked of the caller, for pairs that were put in and not taken out.
+//! The caller provides the label of each pair that was inserted and not removed.
 
 use std::hash::BuildHasher;
 
@@ -12,24 +12,24 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use promkairos_model::LabelRef;
 
-/// Bytes, about, that a new pair of a new name takes here while the tables grow.
+/// Approximate bytes of a new pair with a new name, while the tables grow.
 pub(super) const NEW: usize = 3 * size_of::<Name>() + 3 * size_of::<u32>();
 
-/// The names.
+/// All label names.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     /// By the hash of the name.
     table: HashTable<Name>,
-    /// The most that the table ever had room for.
+    /// The largest capacity that the table ever had.
     room: usize,
-    /// Bytes of names with a table of their own.
+    /// Bytes of the names with a table of their own.
     many: usize,
 }
 
 /// One name.
 #[derive(Debug)]
 pub(super) enum Name {
-    /// It has this pair alone.
+    /// A name with this pair alone.
     One(u32),
     Many(Box<Many>),
 }
@@ -40,26 +40,26 @@ pub(super) struct Many {
     name: Box<str>,
     /// By the hash of the label.
     pairs: HashTable<u32>,
-    /// The most that the table ever had room for.
+    /// The largest capacity that the table ever had.
     room: usize,
 }
 
-/// Where the pair of a label is.
+/// The place of the pair of a label.
 pub(super) enum Place {
     Pair(u32),
-    /// Nowhere yet: this is what is known of where it belongs.
+    /// There is no pair yet; a new one belongs here.
     None(Vacant),
 }
 
-/// Where a new pair belongs. It holds until something is put in or taken out.
+/// The place for a new pair. Valid until the next insertion or removal.
 pub(super) struct Vacant {
     name: u64,
-    /// The hash of the label, where other pairs have its name.
+    /// The hash of the label, if other pairs have its name.
     label: Option<u64>,
 }
 
 impl Names {
-    /// The pair of this label.
+    /// Finds the pair of this label.
     pub(super) fn look_up<'a>(
         &self,
         label: LabelRef<'_>,
@@ -82,7 +82,7 @@ impl Names {
         }
     }
 
-    /// Puts a pair in whose label has no other.
+    /// Inserts a pair whose label has no pair yet.
     pub(super) fn insert<'a>(
         &mut self,
         Vacant { name: hash, label }: Vacant,
@@ -122,7 +122,7 @@ impl Names {
         }
     }
 
-    /// Takes a pair out, and its name with the last one.
+    /// Removes a pair, and its name if it was the last pair.
     pub(super) fn remove<'a>(
         &mut self,
         pair: u32,
@@ -157,24 +157,24 @@ impl Names {
         self.table.find(hasher.hash_one(name), |known| known.is(name, &label_of))
     }
 
-    /// All of them, in no order.
+    /// All names, in no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Name> {
         self.table.iter()
     }
 
-    /// Bytes that the table takes more for a while when it grows, if that is near.
+    /// Additional bytes that the table takes while it grows, if it will grow soon.
     pub(super) fn growth(&self) -> usize {
         growth(self.table.len(), self.table.capacity(), size_of::<Name>())
     }
 
-    /// Bytes that they take.
+    /// Bytes of memory of all names.
     pub(super) fn bytes(&self) -> usize {
         table_bytes(self.room, size_of::<Name>()) + self.many
     }
 }
 
 impl Name {
-    /// How many pairs it has.
+    /// The number of its pairs.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::One(_) => 1,
@@ -191,7 +191,7 @@ impl Name {
         one.into_iter().chain(many.into_iter().flatten())
     }
 
-    /// What it is.
+    /// The text of the name.
     pub(super) fn text<'a: 'b, 'b>(&'b self, label_of: impl Fn(u32) -> LabelRef<'a>) -> &'b str {
         match self {
             Self::One(pair) => label_of(*pair).name(),
@@ -220,22 +220,22 @@ impl Many {
     }
 }
 
-/// Bytes of a hash table that has room for so many entries of so many bytes before it grows.
+/// Bytes of a hash table that holds `room` entries of `each` bytes before it grows.
 pub fn table_bytes(room: usize, each: usize) -> usize {
-    /// Control bytes that are looked at together stand behind the others once more.
+    /// Control bytes: the table repeats the first group of them at its end.
     const GROUP: usize = 16;
     let buckets = match room {
         0 => return 0,
         1..=3 => 4,
         4..=7 => 8,
-        // Seven eighths of them are filled at most.
+        // At most seven eighths of the buckets are used.
         _ => (room.saturating_mul(8) / 7).next_power_of_two(),
     };
     buckets * (each + 1) + GROUP
 }
 
-/// Bytes that a list or a table of so many entries, with room for so many, takes more for a while when it grows, if
-/// that is near: the new one is twice as large, and the old one is there until all is moved.
+/// Additional bytes that a list or table of `len` entries of `each` bytes takes while it grows, if it will grow soon.
+/// The new one is twice as large as `room`, and the old one stays until all entries are moved.
 pub fn growth(len: usize, room: usize, each: usize) -> usize {
     let is_near = len.saturating_add(room / 8) >= room;
     if is_near { 2 * room.saturating_mul(each) } else { 0 }

@@ -1,7 +1,7 @@
-//! Which series have one label.
+//! The series that have one label.
 //!
-//! Most labels have one series or thousands. So [`Postings`] are the one series, or a place in [`Sets`],
-//! where the others are: eight bytes beside a label.
+//! Most labels have one series or thousands. So [`Postings`] are either the single series or a
+//! place in [`Sets`], which holds the larger ones: eight bytes per label.
 
 use roaring::RoaringBitmap;
 
@@ -11,7 +11,7 @@ use super::names::growth;
 /// Sets with at most this many series are plain vectors.
 const FEW: usize = 512;
 
-/// The series of one label, of which there is at least one; in which way, the [`Sets`] know.
+/// The series of one label; at least one. [`Sets`] interprets the place.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Postings {
     One(u32),
@@ -19,18 +19,18 @@ pub(super) enum Postings {
     More(u32),
 }
 
-/// The series of labels with more than one.
+/// The series of labels with more than one series.
 #[derive(Debug, Default)]
 pub(super) struct Sets {
     sets: Vec<Set>,
     free: Vec<u32>,
-    /// Bytes that the sets take beside their places.
+    /// Bytes of the sets without their places.
     bytes: usize,
 }
 
 #[derive(Debug)]
 enum Set {
-    /// Rising.
+    /// Sorted.
     Few(Vec<u32>),
     Many(Box<Many>),
 }
@@ -38,12 +38,12 @@ enum Set {
 #[derive(Debug)]
 struct Many {
     ids: RoaringBitmap,
-    /// How many there are, and the largest that ever was: the set would have to count.
+    /// The number of ids, and the largest id ever: the bitmap would have to count them.
     count: u32,
     largest: u32,
 }
 
-/// The series of one label, to be looked at.
+/// The series of one label, for reading.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Ids<'a> {
     One(u32),
@@ -51,7 +51,7 @@ pub(super) enum Ids<'a> {
     Many(&'a RoaringBitmap),
 }
 
-/// What is left of postings.
+/// Whether series are left in postings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Left {
     Nothing,
@@ -85,7 +85,7 @@ impl Sets {
         }
     }
 
-    /// Postings of which nothing is left are of no use any more.
+    /// Removes a series. Postings without series must not be used any more.
     pub(super) fn remove(&mut self, postings: &mut Postings, series: u32) -> Left {
         let at = match *postings {
             Postings::One(only) if only == series => return Left::Nothing,
@@ -113,13 +113,13 @@ impl Sets {
         })
     }
 
-    /// Bytes that they take.
+    /// Bytes of memory of all sets.
     pub(super) fn bytes(&self) -> usize {
         let places = self.sets.capacity() * size_of::<Set>();
         places + self.free.capacity() * size_of::<u32>() + self.bytes
     }
 
-    /// Bytes that their list takes more for a while when it grows, if that is near.
+    /// Additional bytes that the list of sets takes while it grows, if it will grow soon.
     pub(super) fn growth(&self) -> usize {
         growth(self.sets.len(), self.sets.capacity(), size_of::<Set>())
     }
@@ -164,7 +164,7 @@ impl Set {
         }
     }
 
-    /// Bytes that it takes beside its place.
+    /// Bytes of the set without its place.
     fn bytes(&self) -> usize {
         match self {
             Self::Few(ids) => ids.capacity() * size_of::<u32>(),
@@ -195,7 +195,7 @@ impl Ids<'_> {
         }
     }
 
-    /// Those within; `None` = all.
+    /// The series in `within`; `None` = all series.
     pub(super) fn within(self, within: Option<&RoaringBitmap>) -> RoaringBitmap {
         let is_in = |series: &u32| within.is_none_or(|within| within.contains(*series));
         match (self, within) {
@@ -207,7 +207,7 @@ impl Ids<'_> {
     }
 
     pub(super) fn occurs(self, Among { ids: within, counts }: &mut Among<'_>) -> bool {
-        /// The first ones tell as a rule, without an intersection.
+        /// Usually one of the first series occurs, so no intersection is needed.
         const FIRST: usize = 4;
         let mut is_one = |series: u32| within.contains(series) && counts(series);
         match self {
@@ -220,15 +220,15 @@ impl Ids<'_> {
     }
 }
 
-/// The set of these ids, which rise.
+/// The set of these ids, which must be sorted.
 pub(super) fn bitmap_of_sorted(ids: &[u32]) -> RoaringBitmap {
     debug_assert!(ids.is_sorted());
     ids.iter().copied().collect()
 }
 
-/// Bytes that a set of `count` ids takes in memory, about. The ids are thought to lie equally close everywhere.
+/// Approximate bytes of a set of `count` ids in memory, if the ids are evenly spread.
 pub(super) fn bitmap_bytes(count: u64, largest: Option<u32>) -> usize {
-    /// A container has the ids that begin with the same 16 bits, and is a list of the rest of each or a bitmap.
+    /// A container has the ids with the same upper 16 bits: a list of the lower bits, or a bitmap.
     const CONTAINER: usize = 56;
     const BITMAP: usize = 8 << 10;
     let containers = largest.map_or(0, |largest| largest as usize / (1 << 16) + 1);
