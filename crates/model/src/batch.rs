@@ -1,10 +1,9 @@
-//! A batch of writes, as remote write brings it, and what became of it.
+//! A batch of writes, as decoded from a remote-write request, and its outcome.
 //!
-//! A batch borrows from the request body: the labels of a series are a slice of
-//! it, so that a known series costs no allocation. Points lie in flat vectors;
-//! each series has ranges into them. What was refused is not in the batch but in
-//! its [`Rejections`], by position in the request: the log keeps the body as it
-//! came together with those positions, and a replay leaves out exactly them.
+//! A batch borrows from the request body: the labels of a series are a slice of it, so a known
+//! series costs no allocation. Points are in flat vectors; each series has ranges into them.
+//! Refused parts are not in the batch but in its [`Rejections`], by position in the request. The
+//! log stores the body as received together with these positions, and a replay skips exactly them.
 
 use std::fmt;
 use std::ops::Range;
@@ -15,7 +14,7 @@ use super::shown_units::ShownDuration;
 use super::{Histogram, HistogramError, LabelError, MetricType, RawLabels, Sample, ShownTime};
 use crate::limits::{MAX_EXEMPLAR_CHARS, MAX_METADATA_TEXT_BYTES, NO_SETTING};
 
-/// Which message a body holds, and how its series get their labels.
+/// The message in a body, and how its series get their labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Protocol {
@@ -23,11 +22,11 @@ pub enum Protocol {
     V1 = 1,
     /// `io.prometheus.write.v2.Request`
     V2 = 2,
-    /// The same; the type and unit of a series are labels of it.
+    /// The same message as `V2`; the type and unit of a series become labels.
     V2Typed = 3,
 }
 
-/// A request body as it came: a snappy block.
+/// A request body as received: a snappy block.
 #[derive(Debug, Clone, Copy)]
 pub struct Body<'a> {
     /// The message inside.
@@ -36,23 +35,23 @@ pub struct Body<'a> {
     pub compressed: &'a [u8],
 }
 
-/// A native histogram at a time.
+/// A native histogram at a timestamp.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistogramSample {
     /// Milliseconds since 1970.
     pub timestamp: i64,
-    /// When the counter began, in milliseconds; 0 = unknown.
+    /// Start time of the counter, in milliseconds since 1970; 0 = unknown.
     pub start_timestamp: i64,
     /// The histogram.
     pub histogram: Histogram,
 }
 
-/// One series of a batch: its labels, and where its points lie in the flat vectors.
+/// One series of a batch: its labels, and the ranges of its points in the flat vectors.
 #[derive(Debug, Clone)]
 pub struct SeriesEntry<'a> {
-    /// Labels as they came: not yet known to be sorted or valid.
+    /// Labels as received: they may be unsorted or invalid.
     pub labels: RawLabels<'a>,
-    /// Position of the series in the request, counted from 0 over all series of it.
+    /// Position of the series among all series of the request, counted from 0.
     pub index: u32,
     /// Range in [`WriteBatch::samples`].
     pub samples: Range<u32>,
@@ -63,12 +62,12 @@ pub struct SeriesEntry<'a> {
 }
 
 impl SeriesEntry<'_> {
-    /// How many floats and histograms there are.
+    /// The number of floats and histograms.
     pub fn points(&self) -> u64 {
         (self.samples.len() + self.histograms.len()) as u64
     }
 
-    /// Whether nothing is written to the series, no exemplar either.
+    /// Whether nothing is written to the series, not even an exemplar.
     pub fn is_empty(&self) -> bool {
         self.samples.is_empty() && self.histograms.is_empty() && self.exemplars.is_empty()
     }
@@ -77,7 +76,7 @@ impl SeriesEntry<'_> {
 /// An exemplar of a series.
 #[derive(Debug, Clone)]
 pub struct ExemplarEntry<'a> {
-    /// Labels as they came; may be empty.
+    /// Labels as received; may be empty.
     pub labels: RawLabels<'a>,
     /// The observed value.
     pub value: f64,
@@ -85,7 +84,7 @@ pub struct ExemplarEntry<'a> {
     pub timestamp: i64,
 }
 
-/// What a metric family is.
+/// The metadata of a metric family.
 #[derive(Debug, Clone, Copy)]
 pub struct MetadataEntry<'a> {
     /// Name of the family.
@@ -98,11 +97,11 @@ pub struct MetadataEntry<'a> {
     pub unit: &'a str,
 }
 
-/// A batch of writes. Within one request, of two points of one series at one
-/// timestamp a float wins over a histogram, and otherwise the later one.
+/// A batch of writes. If a request has several points of one series at one timestamp, a float wins
+/// over a histogram, and otherwise the later point wins.
 #[derive(Debug, Clone, Default)]
 pub struct WriteBatch<'a> {
-    /// The body this batch was decoded from, if it came over the wire.
+    /// The body that this batch was decoded from, if it came over the wire.
     pub body: Option<Body<'a>>,
     /// Series in the order of the request; one label set may occur several times.
     pub series: Vec<SeriesEntry<'a>>,
@@ -114,16 +113,16 @@ pub struct WriteBatch<'a> {
     pub exemplars: Vec<ExemplarEntry<'a>>,
     /// Metadata of families.
     pub metadata: Vec<MetadataEntry<'a>>,
-    /// What each of these entries is called when it is refused; of a batch that is no request there are none.
+    /// The target to report if an entry is refused; empty if the batch did not come from a request.
     pub metadata_targets: Vec<Target>,
-    /// Floats and histograms of series without metadata, of a request of version 2.
+    /// Floats and histograms of series without metadata in a request of version 2.
     pub without_metadata: u64,
-    /// What the decoder refused already.
+    /// The parts that the decoder refused.
     pub rejections: Rejections,
 }
 
-/// What of a request is refused. Numbers count over the whole request, from 0,
-/// refused ones included.
+/// A refused part of a request. Numbers count over the whole request from 0, including refused
+/// parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Target {
     /// A series with all its points.
@@ -136,7 +135,7 @@ pub enum Target {
     Exemplar(u32),
     /// One metadata entry.
     Metadata(u32),
-    /// All that a request of version 2 says of a family, by the number of the first series that says it.
+    /// All metadata of a family in a request of version 2, by the number of the first series that has it.
     Family(u32),
 }
 
@@ -146,7 +145,7 @@ pub enum RejectReason {
     /// The label set is not valid.
     #[error("{0}")]
     Labels(#[from] LabelError),
-    /// A symbol reference beyond the table.
+    /// A symbol reference beyond the end of the table.
     #[error("symbol reference {reference} is out of range, the table has {symbols} symbols")]
     SymbolOutOfRange {
         /// The reference.
@@ -196,7 +195,7 @@ pub enum RejectReason {
     /// More than 128 characters of exemplar labels.
     #[error("exemplar labels have {0} characters, and may have {MAX_EXEMPLAR_CHARS}; {NO_SETTING}")]
     ExemplarTooLong(usize),
-    /// Metadata that is none.
+    /// Invalid metadata.
     #[error("metadata {0}")]
     Metadata(&'static str),
     /// A family name, a help or a unit that is too long.
@@ -207,20 +206,20 @@ pub enum RejectReason {
     /// Beyond a limit that is a setting.
     #[error("{what}, and the setting {setting} is {most}")]
     Limit {
-        /// What there is.
+        /// The value that exceeds the limit.
         what: String,
         /// The setting.
         setting: &'static str,
-        /// Its value, as people read it.
+        /// The value of the setting, formatted for display.
         most: String,
     },
-    /// The store below cannot represent it.
+    /// The store cannot represent it.
     #[error("{0}")]
     Store(String),
 }
 
 impl RejectReason {
-    /// The words of [`RejectReason::as_str`] that are not names of settings.
+    /// The words of [`RejectReason::as_str`] that are not settings.
     pub const WORDS: [&str; 8] = [
         "labels",
         "symbols",
@@ -232,7 +231,7 @@ impl RejectReason {
         "store",
     ];
 
-    /// A short fixed word for metrics: the name of the setting where there is one.
+    /// A short fixed word for metrics: the name of the setting, if there is one.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Labels(LabelError::TooMany { .. }) => "max-labels-per-series",
@@ -254,14 +253,14 @@ impl RejectReason {
     }
 }
 
-/// One refused part and why.
+/// One refused part, and the reason.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reject {
-    /// What is refused.
+    /// The refused part.
     pub target: Target,
-    /// Why.
+    /// The reason.
     pub reason: RejectReason,
-    /// The series, printed; empty where it cannot be.
+    /// The series as text; empty if it cannot be formatted.
     pub series: String,
 }
 
@@ -275,8 +274,8 @@ impl fmt::Display for Reject {
     }
 }
 
-/// Everything refused of a request: every target, but only the first
-/// [`Rejections::KEPT`] with their reasons, so that a hostile request stays cheap.
+/// Everything refused in a request: all targets, but reasons only for the first
+/// [`Rejections::KEPT`], so that a hostile request stays cheap.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rejections {
     targets: Vec<Target>,
@@ -286,10 +285,10 @@ pub struct Rejections {
 }
 
 impl Rejections {
-    /// How many reasons are kept.
+    /// Most reasons that are kept.
     pub const KEPT: usize = 16;
 
-    /// Adds one. `series` is called only when the text is kept.
+    /// Adds one part. `series` is called only if its text is kept.
     pub fn push(&mut self, target: Target, reason: RejectReason, series: impl FnOnce() -> String) {
         if matches!(target, Target::Sample(_) | Target::Histogram(_)) {
             add(&mut self.points, reason.as_str(), 1);
@@ -302,7 +301,8 @@ impl Rejections {
         }
     }
 
-    /// Adds the series of this number, with so many floats and histograms that are not refused already.
+    /// Adds the series with this index. `points` is the number of its floats and histograms that
+    /// were not refused before.
     pub fn push_series(
         &mut self,
         index: u32,
@@ -327,14 +327,14 @@ impl Rejections {
         self.kept.extend(other.kept.into_iter().take(room));
     }
 
-    /// Sets the series of the reasons kept from the one numbered `from` on.
+    /// Sets the series of all kept reasons from index `from` on.
     pub fn name_series(&mut self, from: usize, series: &str) {
         for reject in self.kept.iter_mut().skip(from) {
             reject.series = series.into();
         }
     }
 
-    /// Says the reasons that are kept in other words. The metrics' word of each stays.
+    /// Replaces the texts of the kept reasons. Their words for metrics stay the same.
     pub fn reword(&mut self, words: impl Fn(&RejectReason) -> Option<RejectReason>) {
         for reject in &mut self.kept {
             if let Some(reason) = words(&reject.reason) {
@@ -344,27 +344,27 @@ impl Rejections {
         }
     }
 
-    /// How many were refused for each [`RejectReason::as_str`].
+    /// The number of refusals for each [`RejectReason::as_str`].
     pub fn counts(&self) -> &[(&'static str, u64)] {
         &self.counts
     }
 
-    /// How many floats and histograms were refused for each of them, those of refused series included.
+    /// The number of refused floats and histograms for each reason, including those of refused series.
     pub fn points(&self) -> &[(&'static str, u64)] {
         &self.points
     }
 
-    /// All targets, in the order they were refused.
+    /// All targets, in order of refusal.
     pub fn targets(&self) -> &[Target] {
         &self.targets
     }
 
-    /// The first ones, with reasons.
+    /// The first refused parts, with reasons.
     pub fn kept(&self) -> &[Reject] {
         &self.kept
     }
 
-    /// How many were refused.
+    /// The number of refused parts.
     pub fn len(&self) -> usize {
         self.targets.len()
     }
@@ -382,8 +382,8 @@ fn add(counts: &mut Vec<(&'static str, u64)>, reason: &'static str, more: u64) {
     }
 }
 
-/// What became of a batch: how many of each kind are stored (a repetition of
-/// what was there counts as stored), and what was refused.
+/// The outcome of a batch: the number of stored items of each kind (an item that was stored before
+/// counts as stored), and the refused parts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WriteOutcome {
     /// Floats.
@@ -394,7 +394,7 @@ pub struct WriteOutcome {
     pub exemplars: u64,
     /// Metadata entries.
     pub metadata: u64,
-    /// Refused parts: those of the batch and those the store added.
+    /// The parts refused by the decoder and by the store.
     pub rejections: Rejections,
 }
 

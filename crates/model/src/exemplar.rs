@@ -5,7 +5,7 @@ use super::Labels;
 /// One exemplar. Its label set may be empty.
 #[derive(Debug, Clone)]
 pub struct Exemplar {
-    /// What identifies the observation, a trace id as a rule.
+    /// Labels that identify the observation, usually a trace id.
     pub labels: Labels,
     /// The observed value; its bits are kept.
     pub value: f64,

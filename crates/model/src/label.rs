@@ -1,13 +1,12 @@
-//! One label, in the canonical encoding that it has within a label set: a set is its labels one behind the
-//! other, in order of their names.
+//! One label in the canonical encoding of label sets. A label set is the concatenation of its labels, sorted by name.
 //!
-//! So sets that have labels in common can share them, and are compared with the bytes of a sender label by
-//! label. An encoded label says where it ends: labels one behind the other equal others only where each does.
+//! So label sets can share labels, and can be compared with the bytes of a sender label by label. The encoding of a
+//! label contains its length: two concatenations are equal only if their labels are.
 
 use super::label_order::end_of_label;
 use super::labels::{Labels, LabelsRef, RawLabels, push_label, text};
 
-/// A label of its own. The default is none: without a name, and without bytes.
+/// An owned label. The default is no label: no name and no bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Label(Box<[u8]>);
 
@@ -45,13 +44,13 @@ impl<'a> LabelRef<'a> {
         text(self.pair().1)
     }
 
-    /// Name and value as bytes: UTF-8 need not be checked to be compared.
+    /// Name and value as bytes, which can be compared without a check of UTF-8.
     pub fn pair(self) -> (&'a [u8], &'a [u8]) {
         if let [0x0A, length @ 0..0x80, 0x0A, name, rest @ ..] = self.0
             && let Some((name, [0x12, _, value @ ..])) = rest.split_at_checked(usize::from(*name))
             && usize::from(*length) == 4 + name.len() + value.len()
         {
-            // All lengths take one byte, as they do nearly always.
+            // All lengths take one byte, as for nearly all labels.
             return (name, value);
         }
         RawLabels(self.0).pairs().next().flatten().unwrap_or_default()
@@ -71,9 +70,9 @@ impl<'a> LabelsRef<'a> {
 }
 
 impl Labels {
-    /// The set of these labels, which come in order of their names, each name once.
+    /// The set of these labels, which must be sorted by name, with unique names.
     pub fn joined<'a>(labels: impl Iterator<Item = LabelRef<'a>>) -> Self {
-        // Most are shorter.
+        // Most sets are shorter.
         let mut joined = Vec::with_capacity(512);
         labels.for_each(|label| joined.extend_from_slice(label.as_bytes()));
         debug_assert!(Self::from_bytes(&joined).is_ok(), "labels that are no set");
@@ -98,7 +97,7 @@ mod tests {
             let label = Label::new(name, &value);
             assert_eq!((label.as_ref().name(), label.as_ref().value()), (name, &*value));
         }
-        // One byte less and more than all lengths fit.
+        // Lengths around the bound where one of them takes a second byte.
         for length in 120..130 {
             let (name, value) = ("n".repeat(3), "v".repeat(length));
             let label = Label::new(&name, &value);

@@ -1,4 +1,4 @@
-//! Label sets that are hard to sort, for tests. Other crates include the file.
+//! Label sets that are hard to sort, for tests. Other crates include this file.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ fn set(pairs: &[(&str, &str)]) -> Labels {
     Labels::from_pairs(pairs.iter().copied()).expect("valid")
 }
 
-/// Few labels, with bytes of zeros, long ones, and some that begin as others are.
+/// Sets with few labels: some with zero bytes, some long, some with common prefixes.
 pub(crate) fn sets() -> impl Strategy<Value = Vec<Labels>> {
     let name = prop_oneof![3 => "[a-c]{1,2}", 1 => "a{9,12}[ab]{0,2}"];
     let value =
@@ -18,7 +18,7 @@ pub(crate) fn sets() -> impl Strategy<Value = Vec<Labels>> {
     prop::collection::vec(set, 0..60)
 }
 
-/// So many sets of a fleet, of which so many are distinct; and two that end early.
+/// `count` label sets of a fleet, of which `distinct` are distinct; plus two shorter sets.
 pub(crate) fn fleet(count: u32, distinct: u32) -> Vec<Labels> {
     let mut sets = Vec::new();
     for at in 0..count {
@@ -31,7 +31,7 @@ pub(crate) fn fleet(count: u32, distinct: u32) -> Vec<Labels> {
     sets
 }
 
-/// Values of which each goes on where the one before ends, and the same of zeros, backwards.
+/// Values that are each a prefix of the next one; and the same with zero bytes in reverse order.
 pub(crate) fn ever_longer() -> [Vec<Labels>; 2] {
     let (value, zeros) = ("x".repeat(4000), "\0".repeat(100));
     [

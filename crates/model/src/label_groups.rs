@@ -1,34 +1,34 @@
-//! Sorting by labels in groups, however the labels are kept.
+//! Sorts entries by their labels in groups, independent of how the labels are stored.
 //!
-//! What is sorted mostly begins alike, and lies all over memory: comparing two label sets means to fetch both. So a
-//! group is looked at once for the first label in which some differ, and is then sorted by eight bytes of it that
-//! are kept beside each other; what is the same in these is a group in turn. The order is that of
-//! [`LabelsRef`](super::LabelsRef): who keeps the labels decides wherever eight bytes do not.
+//! Entries to sort mostly have the same first labels, and are spread over memory: comparing two label sets fetches
+//! both. So each group is scanned once for the first label that differs, and is then sorted by eight bytes of this
+//! label, stored next to each other. Entries with the same eight bytes form a new group. The order is the order of
+//! [`LabelsRef`](super::LabelsRef): the [`Keeper`] of the labels compares them if eight bytes cannot decide.
 
 use std::ops::Range;
 
-/// Groups of so many are sorted by comparing them.
+/// Groups of at most this size are sorted by comparison.
 pub const FEW: usize = 6;
-/// So often a group is parted by the same label; then it is sorted by comparing, however the values of that
-/// label were made.
+/// Most times that a group is divided by the same label; after that it is sorted by comparison.
+/// This bounds the work for hostile values of the label.
 const MOST_ROUNDS: u32 = 8;
 
-/// What is sorted: of the same labels, the lower place comes first.
+/// An entry to sort: with equal labels, the lower place comes first.
 pub struct Entry<T> {
     key: u64,
-    /// Its place among all.
+    /// Its position in the input.
     pub place: u32,
-    /// What else the keeper of the labels wants to have beside it.
+    /// Data that the keeper of the labels stores with the entry.
     pub item: T,
 }
 
 impl<T> Entry<T> {
-    /// One that has no key yet.
+    /// An entry without a key.
     pub fn new(place: u32, item: T) -> Self {
         Self { key: 0, place, item }
     }
 
-    /// Sorts by the first eight bytes of `rest`, in which it may differ from others.
+    /// Sets the key to the first eight bytes of `rest`.
     pub fn set_key(&mut self, rest: &[u8]) {
         let mut bytes = [0; 8];
         let taken = rest.len().min(8);
@@ -37,42 +37,44 @@ impl<T> Entry<T> {
     }
 }
 
-/// Who keeps the labels of entries. A depth says up to where labels are the same, in bytes or in labels as it likes.
+/// Provides the labels of entries. A depth is the length of a common prefix, in bytes or in labels
+/// as the keeper chooses.
 pub trait Keeper {
-    /// What it wants to have beside the place of an entry.
+    /// Data that the keeper stores with an entry.
     type Item;
 
-    /// How deep the labels of all entries are the same, which are up to `depth`.
+    /// The depth up to which the labels of all entries are equal; they are equal up to `depth`.
     fn first_difference(&self, entries: &[Entry<Self::Item>], depth: usize) -> usize;
 
-    /// Gives each entry the key of the bytes in which the label at `depth` parts from those of others. Whether there
-    /// is something to part them.
+    /// Sets the key of each entry to the first bytes in which the label at `depth` differs. Returns
+    /// whether the keys can divide the entries.
     fn set_keys(&self, entries: &mut [Entry<Self::Item>], depth: usize) -> bool;
 
-    /// Sorts entries by comparing them, whose labels are the same up to `depth`.
+    /// Sorts entries by comparison; their labels are equal up to `depth`.
     fn compare(&self, entries: &mut [Entry<Self::Item>], depth: usize);
 }
 
-/// Entries that have their place among the others.
+/// Entries that are in the right place as a group.
 pub struct Group {
     range: Range<usize>,
     depth: usize,
-    /// How often it was parted by the label at this depth.
+    /// How many times it was divided by the label at this depth.
     rounds: u32,
 }
 
 impl Group {
-    /// All of so many entries.
+    /// A group of all `count` entries.
     pub fn all(count: usize) -> Self {
         Self { range: 0..count, depth: 0, rounds: 0 }
     }
 
-    /// Where its first entry is.
+    /// The position of its first entry.
     pub fn start(&self) -> usize {
         self.range.start
     }
 
-    /// Sorts its entries, or by eight bytes more: then what is left to do is put into `left`, in order.
+    /// Sorts the entries by comparison or by eight more bytes. The groups that remain to be sorted
+    /// are added to `left`, in order.
     pub fn sort<K: Keeper>(self, keeper: &K, entries: &mut [Entry<K::Item>], left: &mut Vec<Self>) {
         let begin = self.range.start;
         let entries = &mut entries[self.range];
@@ -90,7 +92,7 @@ impl Group {
             let range = first..first + run.len();
             first = range.end;
             if run.len() == entries.len() {
-                // The same eight bytes where some differ: one ends where another has a byte of zeros.
+                // All keys are equal although labels differ: one ends where another has a zero byte.
                 return keeper.compare(entries, depth);
             }
             if run.len() > 1 {

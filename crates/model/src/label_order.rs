@@ -1,8 +1,7 @@
-//! The order of label sets, found from their canonical encodings.
+//! Compares label sets by their canonical encodings.
 //!
-//! Label sets that are compared mostly begin alike: a metric has hundreds of series whose first labels are
-//! the same. So the bytes that are the same are passed over eight at a time, and only the label in which
-//! the first difference lies is taken apart.
+//! Label sets to compare mostly have a common prefix: a metric has hundreds of series with the same first labels. So
+//! equal bytes are skipped eight at a time, and only the label with the first difference is decoded.
 
 use std::cmp::Ordering;
 
@@ -19,7 +18,7 @@ impl Ord for LabelsRef<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         let (a, b) = (self.as_bytes(), other.as_bytes());
         let same = same_bytes(a, b);
-        // Labels that end within what is the same are the same in both.
+        // Labels that end within the common prefix are equal.
         let mut at = 0;
         while let Some(end) = end_of_label(a, at).filter(|end| *end <= same) {
             at = end;
@@ -29,7 +28,7 @@ impl Ord for LabelsRef<'_> {
     }
 }
 
-/// How many bytes both begin with.
+/// The length in bytes of the common prefix.
 pub fn same_bytes(a: &[u8], b: &[u8]) -> usize {
     let (blocks_a, blocks_b) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
     let blocks = blocks_a.iter().zip(blocks_b).take_while(|(a, b)| a == b).count();
@@ -37,8 +36,8 @@ pub fn same_bytes(a: &[u8], b: &[u8]) -> usize {
     8 * blocks + rest.count()
 }
 
-/// Where the label ends that begins there; `None` at the end. A label is a tag of one byte, its length
-/// and so many bytes.
+/// The end of the label that begins at this offset; `None` at the end of the set. A label is a tag
+/// of one byte, its length, and its content.
 pub(super) fn end_of_label(labels: &[u8], at: usize) -> Option<usize> {
     let mut rest = labels.get(at + 1..)?.iter();
     let length = varint::read(|| rest.next().copied().ok_or(()), ()).ok()?;

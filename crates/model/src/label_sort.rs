@@ -1,4 +1,4 @@
-//! Sorting many label sets, as [`label_groups`](super::label_groups) does. Their depth is in bytes.
+//! Sorts many label sets with [`label_groups`](super::label_groups). The depth is in bytes.
 
 use std::marker::PhantomData;
 
@@ -6,7 +6,7 @@ use super::label_groups::{Entry, Group, Keeper};
 use super::label_order::{end_of_label, same_bytes};
 use super::labels::{LabelsRef, RawLabels};
 
-/// `items` in the order of their label sets; of equal ones the first stays first.
+/// `items` in the order of their label sets; the sort is stable.
 pub fn sorted_by_labels<T>(items: Vec<T>, labels: impl Fn(&T) -> LabelsRef<'_>) -> Vec<T> {
     let places = sorted_places(items.iter().map(labels));
     let mut items: Vec<Option<T>> = items.into_iter().map(Some).collect();
@@ -15,7 +15,7 @@ pub fn sorted_by_labels<T>(items: Vec<T>, labels: impl Fn(&T) -> LabelsRef<'_>) 
     sorted
 }
 
-/// The places of `sets` in their order; of equal ones the first comes first.
+/// The positions of `sets` in sorted order; the sort is stable.
 pub fn sorted_places<'a>(sets: impl ExactSizeIterator<Item = LabelsRef<'a>>) -> Vec<u32> {
     let entry = |(set, place)| Entry::new(place, Set { set, text: &[] });
     let mut entries: Vec<Entry<Set<'a>>> = sets.zip(0..).map(entry).collect();
@@ -28,11 +28,11 @@ pub fn sorted_places<'a>(sets: impl ExactSizeIterator<Item = LabelsRef<'a>>) -> 
 
 struct Set<'a> {
     set: LabelsRef<'a>,
-    /// The part of the set that the key is of.
+    /// The name or value that the key is taken from.
     text: &'a [u8],
 }
 
-/// The entries keep their own.
+/// The entries contain their labels.
 struct Sets<'a>(PhantomData<LabelsRef<'a>>);
 
 impl<'a> Keeper for Sets<'a> {
@@ -84,8 +84,8 @@ impl<'a> Keeper for Sets<'a> {
     }
 }
 
-/// Name and value of the label that begins at `at`. Where none does the name is empty, as it is nowhere else:
-/// what has ended comes first.
+/// Name and value of the label that begins at `at`. At the end of the set both are empty; no other
+/// name is empty, so a shorter set comes first.
 fn label(set: LabelsRef<'_>, at: usize) -> (&[u8], &[u8]) {
     RawLabels(&set.as_bytes()[at..]).pairs().next().flatten().unwrap_or_default()
 }

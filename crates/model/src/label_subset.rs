@@ -1,4 +1,4 @@
-//! Some labels of a set, or more than it has, without an allocation: in a buffer of the caller's, or as a hash.
+//! Removes or adds labels of a set without an allocation: the result is in a buffer of the caller, or only hashed.
 
 use hashbrown::Equivalent;
 use xxhash_rust::xxh3::xxh3_64;
@@ -12,7 +12,7 @@ impl Equivalent<Labels> for LabelsRef<'_> {
 }
 
 impl LabelsRef<'_> {
-    /// The labels with these names, which are sorted, in `buffer`: nothing else is allocated.
+    /// The labels with these names, which must be sorted. Uses only `buffer` for memory.
     pub fn only_in<'b>(self, mut names: &[&str], buffer: &'b mut Vec<u8>) -> LabelsRef<'b> {
         buffer.clear();
         for (name, value) in self.pairs() {
@@ -28,7 +28,7 @@ impl LabelsRef<'_> {
         LabelsRef(buffer)
     }
 
-    /// The labels whose name passes, in `buffer`: nothing else is allocated.
+    /// The labels whose name passes. Uses only `buffer` for memory.
     pub fn filtered_in<'b>(
         self,
         mut wanted: impl FnMut(&[u8]) -> bool,
@@ -41,7 +41,7 @@ impl LabelsRef<'_> {
         LabelsRef(buffer)
     }
 
-    /// The labels, and those of `more` whose name is not among them, in `buffer`: nothing else is allocated.
+    /// The labels, plus the labels of `more` with other names. Uses only `buffer` for memory.
     pub fn completed_in<'b>(self, more: LabelsRef<'_>, buffer: &'b mut Vec<u8>) -> LabelsRef<'b>
     where
         Self: 'b,
@@ -55,7 +55,7 @@ impl LabelsRef<'_> {
             while let Some((added, value)) = more.next_if(|(added, _)| *added < name) {
                 push_label(buffer, added, value);
             }
-            // The set's own wins.
+            // The label of this set wins.
             let _ = more.next_if(|(added, _)| *added == name);
             push_label(buffer, name, value);
         }
@@ -63,7 +63,7 @@ impl LabelsRef<'_> {
         LabelsRef(buffer)
     }
 
-    /// A hash of the labels but those with these names, which are sorted. That of the same labels is the same.
+    /// A hash of the labels except those with these names, which must be sorted. Equal labels have equal hashes.
     pub fn hash_without(self, names: &[&str]) -> u64 {
         let (mut hash, mut rest) = (0, self.0);
         for name in names {
@@ -77,14 +77,14 @@ impl LabelsRef<'_> {
                 }
                 before = labels.len() - rest.len();
             }
-            // Each place between two of the names is a part of its own, whether they are there or not.
+            // The labels between two of the names are hashed separately, whether the set has these names or not.
             hash = mix(hash, &labels[..before]);
         }
         mix(hash, rest)
     }
 }
 
-/// A hash of what has the hash `before`, and of `bytes` behind it.
+/// Extends the hash `before` by `bytes`.
 fn mix(before: u64, bytes: &[u8]) -> u64 {
     // 2^64 divided by the golden ratio.
     (before.rotate_left(23) ^ xxh3_64(bytes)).wrapping_mul(0x9E37_79B9_7F4A_7C15)

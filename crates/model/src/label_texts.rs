@@ -1,33 +1,33 @@
-//! Labels kept one behind the other in blocks, for who has a million of them.
+//! Stores the bytes of millions of labels in blocks.
 //!
-//! Invariant: what is at a place from when it is put there until it is taken away is one label in the
-//! canonical encoding. A block does not move but for the first one, which begins small, and a label lies within one;
-//! so growing copies nothing. The room of a label that went away is for the next one of about its length.
+//! Invariant: from insertion to removal, a place holds one label in the canonical encoding. Only
+//! the first block, which begins small, may move, and a label lies within one block; so growing
+//! copies nothing else. The room of a removed label is reused for a label of about the same length.
 
 use super::label::LabelRef;
 use super::label_order::end_of_label;
 
-/// Places are multiples of so many bytes.
+/// Places are multiples of this number of bytes.
 const STEP: usize = 8;
-/// Bytes of a block. A label that is longer has one alone.
+/// Bytes of a block. A longer label has a block of its own.
 const BLOCK: usize = 1 << 16;
 
-/// The labels.
+/// A collection of labels.
 #[derive(Debug, Default)]
 pub struct LabelTexts {
     blocks: Vec<Vec<u8>>,
-    /// Bytes of the blocks, full or not.
+    /// Bytes of all blocks, including free room.
     bytes: usize,
-    /// Places without a label, by the steps of room that they have.
+    /// Free places, by the number of steps that they have room for.
     free: Vec<Vec<LabelPlace>>,
 }
 
-/// Where a label is.
+/// The place of a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LabelPlace(u32);
 
 impl LabelPlace {
-    /// The block, and where in it the label begins.
+    /// The block, and the offset of the label in it.
     fn at(self) -> (usize, usize) {
         let at = self.0 as usize * STEP;
         (at / BLOCK, at % BLOCK)
@@ -35,7 +35,7 @@ impl LabelPlace {
 }
 
 impl LabelTexts {
-    /// Keeps a label.
+    /// Inserts a label.
     pub fn insert(&mut self, label: LabelRef<'_>) -> LabelPlace {
         let bytes = label.as_bytes();
         let steps = bytes.len().div_ceil(STEP);
@@ -46,7 +46,7 @@ impl LabelTexts {
         }
         let room = steps * STEP;
         if self.blocks.last().is_none_or(|block| block.len() + room > BLOCK) {
-            // There may be very many with a few labels each.
+            // The first block is small: there may be many collections with a few labels each.
             let first = if self.blocks.is_empty() { 0 } else { BLOCK };
             self.blocks.push(Vec::with_capacity(first.max(room)));
             self.bytes += first.max(room);
@@ -65,12 +65,12 @@ impl LabelTexts {
         LabelPlace(u32::try_from(place).expect("less than 32 GB of labels"))
     }
 
-    /// Bytes that the labels take, with the room that is free between them.
+    /// Bytes of memory, including free room.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Takes a label away.
+    /// Removes a label.
     pub fn remove(&mut self, place: LabelPlace) {
         let steps = self.get(place).as_bytes().len().div_ceil(STEP);
         if self.free.len() <= steps {
@@ -91,11 +91,11 @@ impl LabelTexts {
         LabelRef(&block[begin..end])
     }
 
-    /// What follows in `bytes` behind the label at this place; `None` where they do not begin with it.
+    /// The rest of `bytes` behind the label at this place; `None` if they do not begin with this label.
     #[inline]
     pub fn strip<'b>(&self, place: LabelPlace, bytes: &'b [u8]) -> Option<&'b [u8]> {
-        // Whatever is equal says the same length. To ask the bytes waits for no memory far away, so that
-        // the labels of a set are fetched all at once.
+        // Equal labels have equal lengths. Reading the length from `bytes` avoids a wait for
+        // distant memory, so the labels of a set are fetched in parallel.
         let length = match bytes {
             [_, length @ 0..0x80, ..] => 2 + usize::from(*length),
             _ => self.get(place).as_bytes().len(),
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
     use crate::Label;
 
-    /// Lengths on both sides of a step, of one byte more for a length, and of a block.
+    /// Lengths on both sides of a step, of a second length byte, and of a block.
     fn label() -> impl Strategy<Value = Label> {
         let long = prop_oneof![20_000..30_000usize, 65_500..65_560usize];
         let length = prop_oneof![8 => 0..20usize, 4 => 110..140usize, 2 => long];
@@ -154,7 +154,7 @@ mod tests {
             }
         }
 
-        /// What a sender sends need not be labels.
+        /// Bytes from a sender need not be labels.
         #[test]
         fn bytes_of_any_kind_are_compared(label in label(), bytes: Vec<u8>, cut: prop::sample::Index, change: u8) {
             let mut texts = LabelTexts::default();

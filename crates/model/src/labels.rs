@@ -1,8 +1,7 @@
 //! Label sets: sorted by name in byte order, names unique, values non-empty, UTF-8.
 //!
-//! A label set is kept in one *canonical encoding*, which equals the bytes of
-//! `repeated Label labels = 1` of `prometheus.TimeSeries` (lengths are minimal
-//! varints, pairs sorted by name):
+//! A label set is stored in one *canonical encoding*, which equals the bytes of `repeated Label
+//! labels = 1` of `prometheus.TimeSeries` (lengths are minimal varints, pairs are sorted by name):
 //!
 //! ```text
 //! ┌──────┬────────┬──────┬──────┬──────┬──────┬──────┬───────┐
@@ -10,9 +9,8 @@
 //! └──────┴────────┴──────┴──────┴──────┴──────┴──────┴───────┘
 //! ```
 //!
-//! So the labels of a well-behaved sender are compared, hashed and answered as
-//! they came, and only a series never seen before is looked at label by label.
-//! This module knows these bytes and nothing else of protobuf.
+//! So the labels of a well-behaved sender are compared, hashed and returned as received, and only
+//! new series are decoded label by label. This module knows no other part of protobuf.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -24,9 +22,9 @@ use super::varint;
 
 /// The label that holds the metric's name.
 pub const METRIC_NAME: &str = "__name__";
-/// The label that holds the metric's type, where it has one.
+/// The label that holds the metric's type, if any.
 pub const METRIC_TYPE: &str = "__type__";
-/// The label that holds the metric's unit, where it has one.
+/// The label that holds the metric's unit, if any.
 pub const METRIC_UNIT: &str = "__unit__";
 
 /// Why a label set is refused.
@@ -41,7 +39,7 @@ pub enum LabelError {
     /// A label with an empty name.
     #[error("label with an empty name")]
     EmptyName,
-    /// The same name twice.
+    /// The same name more than once.
     #[error("label {0:?} occurs twice")]
     Duplicate(String),
     /// No `__name__`, or an empty one.
@@ -50,9 +48,9 @@ pub enum LabelError {
     /// More labels than allowed.
     #[error("{count} labels, the limit is {limit}")]
     TooMany {
-        /// How many there are.
+        /// The number of labels.
         count: usize,
-        /// How many may be.
+        /// The limit.
         limit: usize,
     },
     /// A name longer than allowed.
@@ -73,7 +71,7 @@ pub enum LabelError {
         /// The limit.
         limit: usize,
     },
-    /// More bytes in all than allowed.
+    /// More bytes in total than allowed.
     #[error("labels of {bytes} bytes in all, the limit is {limit}")]
     TooLong {
         /// Sum of the lengths of names and values.
@@ -83,7 +81,7 @@ pub enum LabelError {
     },
 }
 
-/// What a label set may have at most.
+/// The limits of a label set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LabelLimits {
     /// Labels in a set, `__name__` included.
@@ -96,14 +94,14 @@ pub struct LabelLimits {
     pub total_bytes: usize,
 }
 
-/// A label set. Equality and hash are those of its canonical encoding; order is
-/// Prometheus' `labels.Compare`: pair by pair, name then value, bytewise, the
-/// shorter set first when it is a prefix of the other. A clone shares the bytes.
+/// A label set. Equality and hash use the canonical encoding; the order is Prometheus'
+/// `labels.Compare`: pair by pair, name then value, bytewise, and a prefix before the longer set. A
+/// clone shares the bytes.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct Labels(Arc<[u8]>);
 
 impl Labels {
-    /// Sorts `pairs` into a label set. Labels with an empty value are left out.
+    /// Sorts `pairs` into a label set. Labels with an empty value are dropped.
     pub fn from_pairs<N, V>(pairs: impl IntoIterator<Item = (N, V)>) -> Result<Self, LabelError>
     where
         N: AsRef<str>,
@@ -116,7 +114,7 @@ impl Labels {
         Ok(Self(encode_pairs(&refs).into()))
     }
 
-    /// Takes bytes that were written by [`Labels::as_bytes`], checking them.
+    /// A label set from the bytes of [`Labels::as_bytes`], which are checked.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, LabelError> {
         match RawLabels(bytes).canonical()? {
             Cow::Borrowed(same) => Ok(Self(same.into())),
@@ -144,7 +142,7 @@ impl Labels {
         self.as_ref().iter()
     }
 
-    /// The labels whose name passes; names are bytes, as they need not be checked to be compared.
+    /// The labels whose name passes. Names are passed as bytes, so that UTF-8 is not checked again.
     pub fn filtered(&self, wanted: impl FnMut(&[u8]) -> bool) -> Self {
         let mut kept = Vec::with_capacity(self.0.len());
         self.as_ref().filtered_in(wanted, &mut kept).to_owned()
@@ -175,8 +173,7 @@ impl fmt::Debug for Labels {
     }
 }
 
-/// A borrowed label set: bytes in the canonical encoding, by construction. Equality and hash are those of
-/// [`Labels`].
+/// A borrowed label set: bytes in the canonical encoding, by construction. Equality and hash agree with [`Labels`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LabelsRef<'a>(pub(super) &'a [u8]);
 
@@ -196,7 +193,7 @@ impl<'a> LabelsRef<'a> {
         self.pairs().map(|(name, value)| (text(name), text(value)))
     }
 
-    /// The same as bytes: UTF-8 need not be checked to be compared.
+    /// The pairs as bytes, which can be compared without a check of UTF-8.
     pub(super) fn pairs(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         Pairs(self.0).map(|pair| pair.expect("labels are well-formed by construction"))
     }
@@ -240,8 +237,8 @@ impl fmt::Debug for LabelsRef<'_> {
     }
 }
 
-/// Labels as a sender sent them: the concatenated `labels` fields of one series,
-/// of which nothing is known yet. Equal bytes are equal label sets.
+/// Labels from a sender: the concatenated `labels` fields of one series, not checked yet. Equal
+/// bytes are equal label sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RawLabels<'a>(pub &'a [u8]);
 
@@ -251,13 +248,13 @@ impl<'a> RawLabels<'a> {
         self.0
     }
 
-    /// Names and values as they came. Yields `None` once, and stops, where the bytes are not
-    /// a sequence of label fields.
+    /// Names and values as received. Yields `None` once, and stops, if the bytes are not a sequence
+    /// of label fields.
     pub fn pairs(self) -> impl Iterator<Item = Option<(&'a [u8], &'a [u8])>> {
         Pairs(self.0)
     }
 
-    /// Checks and, where needed, sorts: borrowed when the bytes are canonical already.
+    /// Checks the labels and sorts them if needed: borrowed if the bytes are canonical already.
     pub fn canonical(self) -> Result<Cow<'a, [u8]>, LabelError> {
         if is_canonical_and_short(self.0) {
             return Ok(Cow::Borrowed(self.0));
@@ -276,7 +273,7 @@ impl<'a> RawLabels<'a> {
         Ok(Labels(self.canonical()?.into_owned().into()))
     }
 
-    /// The label set of a series: within `limits`, and with a metric name.
+    /// The label set of a series: within `limits`, with a metric name.
     pub fn to_series(self, limits: &LabelLimits) -> Result<Labels, LabelError> {
         let labels = self.to_labels()?;
         let (mut count, mut bytes) = (0, 0);
@@ -306,7 +303,7 @@ impl<'a> RawLabels<'a> {
         Ok(labels)
     }
 
-    /// As text for an error message, shortened; never fails.
+    /// The labels as text for an error message, shortened; never fails.
     pub fn describe(self) -> String {
         const LIMIT: usize = 256;
         let mut out = String::from("{");
@@ -329,11 +326,11 @@ impl<'a> RawLabels<'a> {
     }
 }
 
-/// Appends one label in the canonical encoding. The caller keeps order and uniqueness.
+/// Appends one label in the canonical encoding. The caller ensures order and uniqueness.
 pub(super) fn push_label(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     let short = 4 + name.len() + value.len();
     if short < 0x80 {
-        // All lengths take one byte, and so the most frequent labels few steps.
+        // All lengths take one byte: a fast path for the most frequent labels.
         out.reserve(short + 2);
         out.extend_from_slice(&[0x0A, short as u8, 0x0A, name.len() as u8]);
         out.extend_from_slice(name);
@@ -357,15 +354,15 @@ pub(super) fn push_label(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 }
 
 impl RawLabels<'_> {
-    /// Appends one label to `out` as raw label bytes, in whatever order the sender has.
+    /// Appends one label to `out` as raw label bytes, in the order of the sender.
     pub fn push(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
         push_label(out, name, value);
     }
 }
 
-/// Whether these are, at a glance, canonical bytes all of whose lengths take one byte: nearly always.
+/// A fast check whether the bytes are canonical with one-byte lengths, as nearly all are. May miss others.
 fn is_canonical_and_short(bytes: &[u8]) -> bool {
-    // Names and values lie between ASCII bytes, so they are UTF-8 if all of it is.
+    // Names and values lie between ASCII bytes, so they are UTF-8 if all bytes are.
     if std::str::from_utf8(bytes).is_err() {
         return false;
     }
@@ -379,9 +376,9 @@ fn is_canonical_and_short(bytes: &[u8]) -> bool {
         let Some((value, label)) = label.split_at_checked(usize::from(*value_len)) else {
             return false;
         };
-        // So neither of the lengths inside has a second byte.
+        // So neither of the inner lengths has a second byte.
         let short = *label_len < 0x80 && usize::from(*label_len) == 4 + name.len() + value.len();
-        // The empty name is before no other.
+        // This also refuses the empty name, which is less than any other.
         if !short || value.is_empty() || name <= before {
             return false;
         }
@@ -419,8 +416,8 @@ fn encode_pairs(pairs: &[(&[u8], &[u8])]) -> Vec<u8> {
     out
 }
 
-/// Walks raw label bytes. Yields `None` once, and stops, where they are not a
-/// sequence of label fields; unknown fields inside a label are skipped.
+/// Iterates over raw label bytes. Yields `None` once, and stops, if they are not a sequence of
+/// label fields; unknown fields inside a label are skipped.
 struct Pairs<'a>(&'a [u8]);
 
 impl<'a> Iterator for Pairs<'a> {
@@ -556,7 +553,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the bytes are, the glance agrees with looking at each label.
+        /// For any bytes the fast check agrees with a check of each label.
         #[test]
         fn a_glance_is_no_other_look(
             labels in prop::collection::vec(("[a-c]{0,2}", prop_oneof!["[xé]{0,3}", "x{110,130}"]), 0..5),

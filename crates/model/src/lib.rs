@@ -1,5 +1,5 @@
-//! The vocabulary every other module speaks: labels, matchers, samples,
-//! histograms, exemplars, metadata, time ranges and a batch of writes.
+//! The data types that all other crates share: labels, matchers, samples, histograms, exemplars,
+//! metadata, time ranges and batches of writes.
 //!
 //! Values here are valid by construction. No I/O, no serde, no protobuf types.
 

@@ -11,7 +11,7 @@ use super::pattern_set::PatternSet;
 use super::re2::RegexError;
 use crate::limits::MAX_REGEX_BYTES;
 
-/// How a matcher compares.
+/// The operator of a matcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MatchOp {
     /// `=`
@@ -25,7 +25,7 @@ pub enum MatchOp {
 }
 
 impl MatchOp {
-    /// Its number in what is kept on disk. Numbers never change.
+    /// Its number in files on disk. Numbers never change.
     pub const fn number(self) -> u8 {
         match self {
             Self::Equal => 0,
@@ -35,7 +35,7 @@ impl MatchOp {
         }
     }
 
-    /// Its text.
+    /// Its text in PromQL.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Equal => "=",
@@ -67,13 +67,13 @@ pub struct Matcher {
 }
 
 impl Matcher {
-    /// A matcher of `name`. Fails when a regular expression is not RE2, or takes more than
-    /// [`MAX_REGEX_BYTES`] compiled. What comes from outside is for a [`PatternSet`].
+    /// A matcher of `name`. Fails if a regular expression is not RE2, or takes more than
+    /// [`MAX_REGEX_BYTES`] compiled. Patterns from outside go through a [`PatternSet`].
     pub fn new(op: MatchOp, name: &str, value: &str) -> Result<Self, RegexError> {
         PatternSet::immediate().matcher(MAX_REGEX_BYTES, op, name, value)
     }
 
-    /// The same with its pattern, where it has one.
+    /// A matcher with its compiled pattern, if it has one.
     pub(super) fn of(op: MatchOp, name: &str, value: &str, pattern: Option<Arc<Pattern>>) -> Self {
         Self { name: name.into(), op, value: value.into(), pattern }
     }
@@ -83,18 +83,18 @@ impl Matcher {
         Self { name: name.into(), op: MatchOp::Equal, value: value.into(), pattern: None }
     }
 
-    /// `name =~ "|value"`, with the value taken as it is: a series passes without the label, or with this value of it.
+    /// `name =~ "|value"` with the value as literal text: a series passes if it lacks the label or has this value.
     pub fn absent_or_equal(name: &str, value: &str) -> Self {
         let pattern = format!("|{}", regex_syntax::escape(value));
         Self::of(MatchOp::Regex, name, &pattern, Some(Arc::new(Pattern::empty_or(value))))
     }
 
-    /// The label looked at.
+    /// The name of the label.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How it compares.
+    /// The operator.
     pub fn op(&self) -> MatchOp {
         self.op
     }
@@ -124,7 +124,7 @@ impl Matcher {
         self.matches("")
     }
 
-    /// The only values that can pass, when they are few and known; `None` for negative matchers.
+    /// The only values that can pass, if they are few and known; `None` for negative matchers.
     pub fn literals(&self) -> Option<Vec<&str>> {
         match self.op {
             MatchOp::Equal => Some(vec![&self.value]),
@@ -136,7 +136,7 @@ impl Matcher {
         }
     }
 
-    /// What every value that passes begins with; empty when nothing is known.
+    /// The common prefix of all values that pass; empty if unknown.
     pub fn prefix(&self) -> &str {
         match (&self.pattern, self.op) {
             (Some(pattern), MatchOp::Regex) => pattern.prefix(),
@@ -174,7 +174,7 @@ mod tests {
     fn an_absent_label_passes_beside_one_value() {
         for value in ["a", "eu-1 #&~", "a|b", ".*", "\\d\n", "é", ""] {
             let matcher = Matcher::absent_or_equal("a", value);
-            // What it is written as means the same.
+            // The text of the matcher means the same.
             let read = Matcher::new(MatchOp::Regex, "a", matcher.value()).expect(value);
             assert_eq!(matcher, read);
             for matcher in [matcher, read] {

@@ -1,4 +1,4 @@
-//! What a metric family is: type, help and unit, and which names its series have.
+//! Metadata of metric families: type, help and unit, and the suffixes of their series names.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum MetricType {
-    /// Not said.
+    /// Not given.
     #[default]
     Unknown = 0,
-    /// Only rises, but for resets.
+    /// Only rises, except for resets.
     Counter = 1,
     /// Goes up and down.
     Gauge = 2,
@@ -17,11 +17,11 @@ pub enum MetricType {
     Histogram = 3,
     /// Buckets that may fall.
     GaugeHistogram = 4,
-    /// Quantiles made by the client.
+    /// Quantiles computed by the client.
     Summary = 5,
     /// Constant 1 with labels.
     Info = 6,
-    /// One series a state.
+    /// One series per state.
     StateSet = 7,
 }
 
@@ -54,8 +54,8 @@ impl MetricType {
         }
     }
 
-    /// What follows the name of a family in the names of its series that are no native histograms, by the exposition
-    /// formats of Prometheus and OpenMetrics; none = a series has the name of its family.
+    /// The suffixes of the names of a family's series that are not native histograms, by the exposition formats of
+    /// Prometheus and OpenMetrics; empty = a series has the name of its family.
     pub const fn parts(self) -> &'static [&'static str] {
         match self {
             Self::Histogram => &["_bucket", "_sum", "_count", "_created"],
@@ -68,7 +68,7 @@ impl MetricType {
     }
 }
 
-/// Type, help and unit of a metric family. The last one written counts.
+/// Type, help and unit of a metric family. The last write wins.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Metadata {
     /// Its type.
@@ -79,8 +79,8 @@ pub struct Metadata {
     pub unit: String,
 }
 
-/// Families in place of their parts, where somebody took each name of a series for a family. A name that may be that of
-/// a native histogram stays: one without the buckets that a classic one has beside it.
+/// Replaces series names that were stored as families by their actual family. A name that may belong to a native
+/// histogram stays: a histogram name is replaced only if the `_bucket` name of a classic histogram exists too.
 pub fn with_parts_joined(all: BTreeMap<String, Metadata>) -> BTreeMap<String, Metadata> {
     let family = |name: &str, kind: MetricType| {
         let family = kind.parts().iter().find_map(|part| name.strip_suffix(part))?;
@@ -120,7 +120,7 @@ mod tests {
             ("a_bucket", Histogram, "a"),
             ("a_sum", Histogram, "a"),
             ("a_count", Histogram, "a"),
-            // It was told by the family too.
+            // The family itself was stored too.
             ("b", Summary, "new"),
             ("b_sum", Summary, "old"),
             ("c_count", Summary, "c"),

@@ -1,7 +1,7 @@
-//! A regular expression of a matcher, compiled; many share one.
+//! A compiled regular expression that several matchers share.
 //!
-//! What it can only match, a set of words or a prefix, is found once, here. Who may compile how much is for
-//! [`PatternSet`](super::PatternSet).
+//! The set of words or the prefix that it can match is determined once, here.
+//! [`PatternSet`](super::PatternSet) limits what may be compiled.
 
 use regex::Regex;
 
@@ -10,18 +10,18 @@ use super::re2::{self, RegexError};
 /// A compiled pattern.
 #[derive(Debug)]
 pub(super) struct Pattern {
-    /// `None` where `literals` say all.
+    /// `None` if `literals` are sufficient.
     regex: Option<Regex>,
-    /// It matches exactly these values; sorted.
+    /// The pattern matches exactly these values; sorted.
     literals: Option<Vec<String>>,
-    /// All matches begin with this; may be empty.
+    /// All matches begin with this text; may be empty.
     prefix: String,
-    /// About how many bytes it takes.
+    /// Approximate bytes of memory.
     bytes: usize,
 }
 
 impl Pattern {
-    /// Compiles `pattern`, which may take `most_bytes`.
+    /// Compiles `pattern`, which may take `most_bytes` bytes.
     pub(super) fn compile(pattern: &str, most_bytes: usize) -> Result<Self, RegexError> {
         if let Some(words) = Self::of_words(pattern) {
             return Ok(words);
@@ -34,19 +34,19 @@ impl Pattern {
         Ok(Self { regex, literals, prefix, bytes: bytes + 2 * pattern.len() })
     }
 
-    /// The same where it is only words: then nothing has to be compiled.
+    /// The pattern, if it consists only of words: then nothing has to be compiled.
     pub(super) fn of_words(pattern: &str) -> Option<Self> {
         let words = re2::words(pattern)?;
         let bytes = pattern.len() + words.len() * 2 * size_of::<String>();
         Some(Self { regex: None, literals: Some(words), prefix: String::new(), bytes })
     }
 
-    /// Matches nothing.
+    /// A pattern that matches nothing.
     pub(super) fn nothing() -> Self {
         Self { regex: None, literals: Some(Vec::new()), prefix: String::new(), bytes: 0 }
     }
 
-    /// Matches the empty text and this one.
+    /// A pattern that matches the empty text and `text`.
     pub(super) fn empty_or(text: &str) -> Self {
         let mut literals = vec![String::new(), text.to_owned()];
         literals.dedup();
@@ -54,7 +54,7 @@ impl Pattern {
         Self { regex: None, literals: Some(literals), prefix: String::new(), bytes }
     }
 
-    /// About how many bytes it takes.
+    /// Approximate bytes of memory.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -67,12 +67,12 @@ impl Pattern {
         }
     }
 
-    /// The only values that it matches, when they are few and known.
+    /// The only values that it matches, if they are few and known.
     pub(super) fn literals(&self) -> Option<&[String]> {
         self.literals.as_deref()
     }
 
-    /// What every value that it matches begins with.
+    /// The common prefix of all values that it matches.
     pub(super) fn prefix(&self) -> &str {
         &self.prefix
     }

@@ -1,7 +1,6 @@
-//! Compiled patterns that are kept for later requests, up to a number of bytes.
+//! Keeps compiled patterns for later requests, up to a number of bytes.
 //!
-//! Those that were not asked for the longest go first. What is in use stays in memory without being counted
-//! here.
+//! The least recently used patterns are evicted first. Patterns in use stay in memory and are not counted here.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::pattern::Pattern;
 
-/// Bytes of a pattern in the cache beside its own and its text.
+/// Bytes of a cached pattern in addition to its own and its text.
 const ENTRY_BYTES: usize = 512;
 
 /// Patterns by their text.
@@ -24,7 +23,7 @@ pub struct PatternCache {
 struct Kept {
     patterns: HashMap<Box<str>, Entry>,
     bytes: usize,
-    /// Counts up with each question.
+    /// A counter that rises with each look-up.
     now: u64,
 }
 
@@ -36,12 +35,12 @@ struct Entry {
 }
 
 impl PatternCache {
-    /// Keeps at most `max_bytes`.
+    /// A cache of at most `max_bytes`.
     pub fn new(max_bytes: usize) -> Self {
         Self { kept: Mutex::default(), max_bytes }
     }
 
-    /// Bytes that are kept.
+    /// Bytes of all cached patterns.
     pub fn bytes(&self) -> usize {
         self.kept.lock().bytes
     }
@@ -56,7 +55,7 @@ impl PatternCache {
         Some(Arc::clone(&entry.pattern))
     }
 
-    /// Keeps a pattern, unless it would take more than half of what there is.
+    /// Caches a pattern, unless it would take more than half of the cache.
     pub(super) fn keep(&self, text: &str, pattern: &Arc<Pattern>) {
         let bytes = pattern.bytes() + text.len() + ENTRY_BYTES;
         if bytes > self.max_bytes / 2 {
@@ -76,7 +75,7 @@ impl PatternCache {
 }
 
 impl Kept {
-    /// Lets the oldest go until there are no more bytes than these.
+    /// Evicts the oldest patterns until at most `most_bytes` bytes are left.
     fn shrink(&mut self, most_bytes: usize) {
         let mut used: Vec<(u64, usize)> =
             self.patterns.values().map(|entry| (entry.used, entry.bytes)).collect();
@@ -117,7 +116,7 @@ mod tests {
         assert!(cache.get("a0.*").is_some() && cache.get("b0.*").is_some());
         assert!(cache.get("a1.*").is_none(), "the oldest has gone");
         assert!(cache.bytes() <= 10 * one);
-        // A large one does not push all others out.
+        // A large pattern does not evict all others.
         let large = "x.*".repeat(1000);
         cache.keep(&large, &pattern(&large));
         assert!(cache.get(&large).is_none() && cache.get("a0.*").is_some());

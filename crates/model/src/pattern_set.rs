@@ -1,9 +1,9 @@
-//! The patterns of one request: those that are cheap are compiled as they are met, others are asked for first.
+//! The patterns of one request: cheap ones are compiled immediately, others are listed first.
 //!
-//! Compiling cannot be stopped, and a pattern of a few hundred bytes may keep a processor busy for seconds. So a
-//! request is read with a set: what is known or cheap is found at once, and the rest is
-//! [missing](PatternSet::take_missing). Who reads compiles it where and when that may be done, and reads again. Where
-//! that is, is not known here.
+//! Compilation cannot be stopped, and a pattern of a few hundred bytes may take seconds of CPU. So
+//! a request is parsed with a set: cached and cheap patterns are found at once, and the rest is
+//! [missing](PatternSet::take_missing). The caller compiles the missing patterns where and when it
+//! may, and parses the request again. This module does not know where they are compiled.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use super::pattern_cache::PatternCache;
 use super::re2::{self, RegexError};
 use crate::limits::{MAX_REGEX_BYTES, MAX_REQUEST_REGEX_BYTES};
 
-/// Bytes that all patterns of a request may take compiled that are compiled as they are met: a few milliseconds.
+/// Most bytes of all patterns of a request that are compiled immediately: a few milliseconds of work.
 pub const CHEAP_BYTES: usize = 128 << 10;
-/// Bytes of the text of such a pattern: it is read to find out what it takes.
+/// Most bytes of the text of such a pattern: it is parsed to estimate its compiled size.
 pub const CHEAP_TEXT: usize = 1 << 10;
 
 /// The patterns of a request.
 #[derive(Debug)]
 pub struct PatternSet {
     cache: Option<Arc<PatternCache>>,
-    /// Bytes that all of a request may take compiled.
+    /// Most bytes of all compiled patterns of the request.
     most_bytes: usize,
-    /// Bytes that may still be compiled at once; `None` = as many as there are.
+    /// Bytes that may still be compiled immediately; `None` = no limit.
     cheap: Option<usize>,
-    /// What became of each; `None` while it is missing.
+    /// The result for each pattern; `None` while it is missing.
     found: HashMap<String, Option<Result<Arc<Pattern>, RegexError>>>,
     missing: Vec<Missing>,
 }
@@ -40,8 +40,8 @@ pub struct Missing {
 }
 
 impl Missing {
-    /// About how many bytes it takes compiled, at most what it may; what it takes to find out is in proportion to its
-    /// text. What is no pattern takes none.
+    /// Approximate compiled size in bytes, at most its limit. The estimate takes time in proportion
+    /// to the text. An invalid pattern has size 0.
     pub fn bytes(&self) -> usize {
         re2::compiled_bytes(&self.text).map_or(0, |bytes| bytes.min(self.most_bytes))
     }
@@ -53,7 +53,7 @@ impl Missing {
 }
 
 impl PatternSet {
-    /// For a request whose patterns may take `most_bytes` compiled.
+    /// A set for a request whose compiled patterns may take `most_bytes`.
     pub fn new(cache: &Arc<PatternCache>, most_bytes: usize) -> Self {
         Self {
             cache: Some(Arc::clone(cache)),
@@ -62,7 +62,7 @@ impl PatternSet {
         }
     }
 
-    /// Compiles every pattern at once: for callers that may block.
+    /// A set that compiles every pattern immediately: for callers that may block.
     pub fn immediate() -> Self {
         Self::at_once(MAX_REQUEST_REGEX_BYTES)
     }
@@ -71,12 +71,12 @@ impl PatternSet {
         Self { cache: None, most_bytes, cheap: None, found: HashMap::new(), missing: Vec::new() }
     }
 
-    /// Bytes that each of `patterns` patterns may take compiled.
+    /// Most bytes that each of `patterns` patterns may take compiled.
     pub fn share(&self, patterns: usize) -> usize {
         (self.most_bytes / patterns.max(1)).min(MAX_REGEX_BYTES)
     }
 
-    /// A matcher whose pattern may take `most_bytes`. While its pattern is missing it matches nothing.
+    /// A matcher whose pattern may take `most_bytes`. A pattern that is missing matches nothing until it is compiled.
     pub fn matcher(
         &mut self,
         most_bytes: usize,
@@ -117,14 +117,14 @@ impl PatternSet {
         self.made(text, most_bytes)
     }
 
-    /// Those that have to be compiled before the request is read again; none: it is read.
+    /// The patterns to compile before the request is parsed again; empty if it is parsed completely.
     pub fn take_missing(&mut self) -> Vec<Missing> {
         std::mem::take(&mut self.missing)
     }
 
-    /// Compiles one of them.
+    /// Compiles a missing pattern.
     pub fn compile(&mut self, missing: &Missing) {
-        // What is wrong with it is told where it is met.
+        // An error is kept, and returned when the request is parsed again.
         let _ = self.made(&missing.text, missing.most_bytes);
     }
 
@@ -169,7 +169,7 @@ mod tests {
         assert!(matcher(&mut set, &costly(1)).matches(&format!("{}1", "ab".repeat(9))));
         assert!(matcher(&mut set, &long).matches("abb"));
         assert!(set.take_missing().is_empty());
-        // The next request finds it.
+        // The next request finds the pattern in the cache.
         let mut next = PatternSet::new(&cache, 16 << 20);
         matcher(&mut next, &costly(1));
         assert!(next.take_missing().is_empty());

@@ -1,17 +1,17 @@
-//! Text from outside as a terminal or a log may show it: what would move the cursor, change colours, end the line or
-//! turn the direction of writing is escaped.
+//! Makes text from outside safe for a terminal or a log: characters that move the cursor, change
+//! colours, end the line or change the direction of writing are escaped.
 //!
-//! The escapes `\n`, `\r`, `\t` and `\uhhhh` mean the same in PromQL's double-quoted strings and in JSON. This does not
-//! quote: a backslash or a quote in the text stays as it is.
+//! The escapes `\n`, `\r`, `\t` and `\uhhhh` mean the same in PromQL's double-quoted strings and in
+//! JSON. The text is not quoted: a backslash or a quote in it stays as it is.
 
 use std::fmt::{self, Display, Formatter};
 
-/// Shows a text with its unprintable characters escaped.
+/// Displays a text with its unprintable characters escaped.
 #[derive(Debug, Clone, Copy)]
 pub struct Printable<'a>(pub &'a str);
 
-/// Whether a terminal may act on this character or not show it: control characters, the separators of lines and
-/// paragraphs, and the characters that change the direction of writing (Unicode Bidirectional Algorithm, UAX #9).
+/// Whether a terminal may interpret or hide this character: control characters, line and paragraph separators, and
+/// characters that change the direction of writing (Unicode Bidirectional Algorithm, UAX #9).
 pub fn is_unprintable(character: char) -> bool {
     character.is_control()
         || matches!(
@@ -30,7 +30,7 @@ impl Display for Printable<'_> {
                 '\n' => f.write_str("\\n")?,
                 '\r' => f.write_str("\\r")?,
                 '\t' => f.write_str("\\t")?,
-                // All that are unprintable lie in the first plane, so four digits are enough.
+                // All unprintable characters are in the first plane, so four digits are enough.
                 other => write!(f, "\\u{:04x}", u32::from(other))?,
             }
             rest = &rest[at + character.len_utf8()..];
@@ -50,7 +50,7 @@ mod tests {
         assert!(!shown.contains(is_unprintable));
         let escaped = all.chars().filter(|&character| is_unprintable(character));
         assert!(escaped.clone().all(|character| u32::from(character) <= 0xffff));
-        // Two for each of three, six for each other one, in place of the character itself.
+        // Three characters become two each, all others six each.
         let other = escaped.clone().count() - 3;
         let bytes = escaped.map(char::len_utf8).sum::<usize>();
         assert_eq!(shown.len(), all.len() - bytes + 3 * 2 + other * 6);

@@ -1,4 +1,4 @@
-//! Samples: a float at a time, and a point that may be a float or a histogram.
+//! Samples: a float at a timestamp, and a point that may be a float or a histogram.
 //!
 //! Floats are compared and kept by their bits: a stale marker is one particular NaN.
 
@@ -6,20 +6,20 @@ use std::sync::Arc;
 
 use super::Histogram;
 
-/// The bits of the NaN by which Prometheus marks a series as gone.
+/// The bits of the NaN that Prometheus writes at the end of a series.
 pub const STALE_NAN_BITS: u64 = 0x7ff0_0000_0000_0002;
 
-/// Whether `value` is the stale marker. Any other NaN is not.
+/// Whether `value` is the stale marker. Other NaNs are not.
 pub fn is_stale(value: f64) -> bool {
     value.to_bits() == STALE_NAN_BITS
 }
 
-/// A float at a time.
+/// A float at a timestamp.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample {
     /// Milliseconds since 1970.
     pub timestamp: i64,
-    /// When the counter began, in milliseconds; 0 = unknown.
+    /// Start time of the counter, in milliseconds since 1970; 0 = unknown.
     pub start_timestamp: i64,
     /// The value; its bits are kept.
     pub value: f64,
@@ -33,7 +33,7 @@ impl PartialEq for Sample {
     }
 }
 
-/// What a series holds at one time.
+/// The value of a point.
 #[derive(Debug, Clone)]
 pub enum Value {
     /// A float.
@@ -53,12 +53,12 @@ impl PartialEq for Value {
     }
 }
 
-/// A value at a time. A series has one point at a timestamp, whatever its kind.
+/// A value at a timestamp. A series has one point per timestamp, whatever its kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
     /// Milliseconds since 1970.
     pub timestamp: i64,
-    /// When the counter began, in milliseconds; 0 = unknown.
+    /// Start time of the counter, in milliseconds since 1970; 0 = unknown.
     pub start_timestamp: i64,
     /// Float or histogram.
     pub value: Value,

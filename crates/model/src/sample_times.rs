@@ -1,34 +1,34 @@
-//! Which times samples may have: two settings, counted from the clock, how long the store keeps samples, and the years
-//! that there are at all.
+//! The timestamps that samples may have. They are limited by two settings relative to the clock, by
+//! the retention of the store, and by the supported years.
 //!
-//! The clock is read once for a request: all samples of it are judged alike. What was accepted stays accepted: a
-//! replay of the log judges nothing.
+//! The clock is read once per request: all its samples are checked alike. Accepted samples stay
+//! accepted: a replay of the log checks nothing.
 
 use std::time::Duration;
 
 use super::{MAX_TIMESTAMP, MIN_TIMESTAMP, RejectReason, TimeRange};
 
-/// The setting of how old a sample may be.
+/// The setting for the largest age of a sample.
 pub const MAX_SAMPLE_AGE: &str = "max-sample-age";
-/// The setting of how far in the future a sample may be.
+/// The setting for how far in the future a sample may be.
 pub const MAX_SAMPLE_LEAD: &str = "max-sample-lead";
 
-/// The setting of how long samples are kept.
+/// The setting for how long samples are kept.
 pub const RETENTION: &str = "retention";
 
-/// How far from the clock the time of a sample may be; `None` = any distance.
+/// The largest distance of a sample from the current time; `None` = any distance.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TimeLimits {
-    /// Before it.
+    /// Into the past.
     pub age: Option<Duration>,
-    /// After it.
+    /// Into the future.
     pub lead: Option<Duration>,
-    /// Before it, where the store removes what is older: it would be acknowledged and gone.
+    /// Into the past, by retention: the store would remove older samples right after acknowledging them.
     pub retention: Option<Duration>,
 }
 
 impl TimeLimits {
-    /// How old a sample may be, and the setting that says so.
+    /// The largest age of a sample, and the setting that limits it.
     fn oldest(&self) -> Option<(Duration, &'static str)> {
         let [age, kept] = [(self.age, MAX_SAMPLE_AGE), (self.retention, RETENTION)];
         let limits = [age, kept].into_iter().filter_map(|(most, setting)| Some((most?, setting)));
@@ -36,7 +36,7 @@ impl TimeLimits {
     }
 }
 
-/// The times that samples may have now.
+/// The timestamps that samples may have now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SampleTimes {
     limits: TimeLimits,
@@ -44,13 +44,13 @@ pub struct SampleTimes {
 }
 
 impl SampleTimes {
-    /// All from the year 1 to 9999.
+    /// All from year 1 to 9999.
     pub const ANY: Self = Self {
         limits: TimeLimits { age: None, lead: None, retention: None },
         range: TimeRange::new(MIN_TIMESTAMP, MAX_TIMESTAMP),
     };
 
-    /// Those within `limits` where the clock shows `now`, in milliseconds since 1970.
+    /// Timestamps within `limits` at the time `now`, in milliseconds since 1970.
     pub fn at(now: i64, limits: TimeLimits) -> Self {
         let oldest = |(most, _)| now.saturating_sub(millis(most));
         let start = limits.oldest().map_or(MIN_TIMESTAMP, oldest);
@@ -59,7 +59,7 @@ impl SampleTimes {
         Self { limits, range }
     }
 
-    /// Whether a sample may have this time; else why not.
+    /// Checks whether a sample may have this timestamp.
     pub fn check(&self, timestamp: i64) -> Result<(), RejectReason> {
         if self.range.contains(timestamp) {
             return Ok(());

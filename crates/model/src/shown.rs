@@ -1,28 +1,28 @@
-//! Names and series as people read them, and can paste them back: as selectors of PromQL.
+//! Formats names and series for people as PromQL selectors, which can be pasted back.
 //!
-//! Invariant: what is shown selects what it is the name of, has one line, and nothing in it that a terminal acts on or
-//! that turns the direction of writing (see [`Printable`]).
+//! Invariant: the output selects what it names, has one line, and has no characters that a terminal
+//! interprets or that change the direction of writing (see [`Printable`]).
 
 use std::fmt::{self, Display, Formatter, Write as _};
 
 use super::printable::Printable;
 
-/// A text in double quotes, as PromQL has them.
+/// A text in double quotes, as in PromQL.
 #[derive(Debug, Clone, Copy)]
 pub struct ShownText<'a>(pub &'a str);
 
-/// The name of a metric: as it is, or in braces and quotes where PromQL needs them.
+/// The name of a metric: plain, or in braces and quotes if PromQL needs them.
 #[derive(Debug, Clone, Copy)]
 pub struct ShownMetric<'a>(pub &'a str);
 
-/// The name of a label: as it is, or in quotes where PromQL needs them.
+/// The name of a label: plain, or in quotes if PromQL needs them.
 #[derive(Debug, Clone, Copy)]
 pub struct ShownLabel<'a>(pub &'a str);
 
-/// A series: the name of its metric, if that is known apart, and its labels.
+/// A series: the name of its metric, if known separately, and its labels.
 #[derive(Debug, Clone)]
 pub struct ShownSeries<'a, L> {
-    /// None = it is among the labels.
+    /// `None` = the name is among the labels.
     pub metric: Option<&'a str>,
     /// Names and values.
     pub labels: L,
@@ -76,13 +76,13 @@ impl<'a, L: IntoIterator<Item = (&'a str, &'a str)> + Clone> Display for ShownSe
     }
 }
 
-/// Whether PromQL takes a name as it is; `also` is one more character that it may have anywhere.
+/// Whether PromQL accepts a name without quotes; `also` is one more character that is allowed anywhere.
 fn is_plain(name: &str, also: char) -> bool {
     let is_first = |c: char| c.is_ascii_alphabetic() || c == '_' || c == also;
     name.starts_with(is_first) && name.chars().all(|c| is_first(c) || c.is_ascii_digit())
 }
 
-/// Whether a selector may begin with a name: not with a word that means something else there, whatever its case.
+/// Whether a selector may begin with a name: not with a keyword, whatever its case.
 fn is_plain_metric(name: &str) -> bool {
     const WORDS: [&str; 28] = [
         "and",

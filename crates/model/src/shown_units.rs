@@ -1,20 +1,20 @@
-//! Sizes and durations as people read them, in the units of settings.
+//! Formats sizes and durations for people, in the units of settings.
 //!
-//! Whole numbers are exact, of durations to the millisecond; only a size with a decimal point is rounded. Points in
-//! time are not here (`time`), nor is the reading of settings (`config`).
+//! Whole numbers are exact (durations to the millisecond); only a size with a decimal point is
+//! rounded. Timestamps are formatted in `time`; settings are parsed in `config`.
 
 use std::fmt;
 use std::time::Duration;
 
-/// A number of bytes: `256MiB`, as settings are written, or `237.4MiB`; small ones exactly, as `17000 bytes`.
+/// A number of bytes: `256MiB`, as in settings, or `237.4MiB`; small sizes exactly, such as `17000 bytes`.
 #[derive(Debug, Clone, Copy)]
 pub struct ShownSize(u64);
 
-/// Below this a size that is no whole number of units stands in bytes.
+/// A smaller size that is not a whole number of units is printed in bytes.
 const ROUNDED_FROM: u64 = 100 << 10;
 
 impl ShownSize {
-    /// Of what is counted in any type.
+    /// A size from a number of bytes of any integer type.
     pub fn of(bytes: impl TryInto<u64>) -> Self {
         Self(bytes.try_into().unwrap_or(u64::MAX))
     }
@@ -38,7 +38,7 @@ impl fmt::Display for ShownSize {
     }
 }
 
-/// A duration as settings are written: a number of the largest unit that fits it exactly.
+/// A duration as in settings: a number of the largest unit that fits exactly.
 pub(super) struct ShownDuration(pub(super) Duration);
 
 impl fmt::Display for ShownDuration {

@@ -19,7 +19,7 @@ pub struct TimeRange {
 }
 
 impl TimeRange {
-    /// Every timestamp there is.
+    /// All timestamps.
     pub const ALL: Self = Self { start: i64::MIN, end: i64::MAX };
 
     /// The closed range from `start` to `end`.
@@ -32,12 +32,12 @@ impl TimeRange {
         self.start <= timestamp && timestamp <= self.end
     }
 
-    /// The range that reaches over both, and over what lies between.
+    /// The smallest range that contains both ranges.
     pub fn hull(self, other: Self) -> Self {
         Self { start: self.start.min(other.start), end: self.end.max(other.end) }
     }
 
-    /// What lies in both; `None` where nothing does.
+    /// The common part of both ranges; `None` if there is none.
     pub fn intersection(self, other: Self) -> Option<Self> {
         let both = Self { start: self.start.max(other.start), end: self.end.min(other.end) };
         (!both.is_empty()).then_some(both)
@@ -48,22 +48,22 @@ impl TimeRange {
         self.start <= other.end && other.start <= self.end
     }
 
-    /// Both halves, the earlier one first; `None` where there is no more than one millisecond.
+    /// Both halves, the earlier one first; `None` if the range has at most one millisecond.
     pub fn halves(self) -> Option<[Self; 2]> {
         let Self { start, end } = self;
-        // Of all there is the length does not fit into an `i64`, its half does.
+        // The length of the full range does not fit into an `i64`, but its half does.
         let length = end.wrapping_sub(start).cast_unsigned();
         let middle = start.wrapping_add((length / 2).cast_signed());
         (start < end).then(|| [Self::new(start, middle), Self::new(middle + 1, end)])
     }
 
-    /// Whether nothing lies in the range.
+    /// Whether the range contains no timestamp.
     pub const fn is_empty(&self) -> bool {
         self.start > self.end
     }
 }
 
-/// A timestamp as people read it: by RFC 3339, or as so many `ms` where that has no such time.
+/// A timestamp for people: in RFC 3339, or as a number with `ms` if RFC 3339 has no such time.
 #[derive(Debug, Clone, Copy)]
 pub struct ShownTime(pub i64);
 

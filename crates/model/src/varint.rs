@@ -1,11 +1,11 @@
-//! Varints: seven bits a byte, the lowest first, the high bit on all bytes but the last; and
+//! Varints (seven bits per byte, lowest first, the high bit set on all bytes but the last), and
 //! zigzag, which maps signed numbers to unsigned ones so that small magnitudes stay small.
 //!
-//! The one code of protobuf, of KairosDB's longs, of chunks and of our own files. What is
-//! written is minimal; what is read has at most 64 bits, minimal or not. Where the bytes come
-//! from and what an error is called is the caller's.
+//! The only varint code for protobuf, KairosDB's longs, chunks and own files. Written varints are
+//! minimal; read varints have at most 64 bits and need not be minimal. The caller provides the
+//! bytes and the errors.
 
-/// Hands the bytes of `value` to `put`.
+/// Passes the bytes of `value` to `put`.
 #[inline]
 pub fn write(mut value: u64, mut put: impl FnMut(u8)) {
     while value >= 0x80 {
@@ -27,13 +27,13 @@ pub fn push_zigzag(out: &mut Vec<u8>, value: i64) {
     push(out, zigzag(value));
 }
 
-/// Bytes that `value` takes.
+/// Length of the varint of `value` in bytes.
 #[inline]
 pub const fn len(value: u64) -> usize {
     (u64::BITS - (value | 1).leading_zeros()).div_ceil(7) as usize
 }
 
-/// Reads a number from the bytes that `take` gives; more than 64 bits are the error `too_long`.
+/// Reads a number from the bytes that `take` returns; more than 64 bits are the error `too_long`.
 #[inline]
 pub fn read<E>(mut take: impl FnMut() -> Result<u8, E>, too_long: E) -> Result<u64, E> {
     let mut value = 0;
@@ -56,7 +56,7 @@ pub const fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
-/// Undoes [`zigzag`].
+/// The inverse of [`zigzag`].
 #[inline]
 pub const fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)

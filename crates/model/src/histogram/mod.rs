@@ -1,9 +1,9 @@
 //! Native histograms, integer and float, exponential and with custom bounds.
 //!
-//! One layout for all: spans say which buckets exist. Integer counts are kept as
-//! deltas from bucket to bucket, float counts absolute, as on the wire (see the
-//! Prometheus remote-write 2.0 specification). `Histogram::validate` is the only gate; what
-//! passed it is trusted everywhere else. Arithmetic lives with PromQL, not here.
+//! One layout for all: spans list the buckets that exist. Integer counts are stored as deltas from
+//! bucket to bucket, float counts as absolute values, as on the wire (see the Prometheus
+//! remote-write 2.0 specification). `Histogram::validate` is the only check; a validated histogram
+//! is trusted everywhere else. Arithmetic is part of PromQL, not of this module.
 
 mod reduce;
 mod validate;
@@ -20,11 +20,11 @@ pub const CUSTOM_BUCKETS_SCHEMA: i32 = -53;
 pub struct Span {
     /// First span: index of its first bucket. Later ones: gap to the end of the span before.
     pub offset: i32,
-    /// How many buckets.
+    /// Number of buckets.
     pub length: u32,
 }
 
-/// The counts of buckets that are stored as differences from bucket to bucket.
+/// The bucket counts for deltas from bucket to bucket.
 pub fn counts_of(deltas: &[i64]) -> impl Iterator<Item = i64> {
     deltas.iter().scan(0i64, |count, delta| {
         *count = count.wrapping_add(*delta);
@@ -32,17 +32,17 @@ pub fn counts_of(deltas: &[i64]) -> impl Iterator<Item = i64> {
     })
 }
 
-/// What is known of counter resets. That there was one or none is said of the sample before, and holds for no
+/// What is known about counter resets. `Reset` and `NotReset` refer to the sample before, and to no
 /// other: see [`ResetHint::alone`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum ResetHint {
-    /// Nothing: compare with the sample before.
+    /// Unknown: compare with the sample before.
     #[default]
     Unknown = 0,
     /// The counter was reset before this sample.
     Reset = 1,
-    /// It was not.
+    /// The counter was not reset before this sample.
     NotReset = 2,
     /// A gauge histogram: resets mean nothing.
     Gauge = 3,
@@ -59,7 +59,7 @@ impl ResetHint {
         }
     }
 
-    /// What is left of it where the sample before may be another than the one that it was said of.
+    /// The part of the hint that stays valid if the sample before may be a different one.
     pub const fn alone(self) -> Self {
         match self {
             Self::Gauge => Self::Gauge,
@@ -71,9 +71,9 @@ impl ResetHint {
 /// The counts: integer or float.
 #[derive(Debug, Clone)]
 pub enum Counts {
-    /// Integer histogram; buckets are deltas from the bucket before, the first from 0.
+    /// Integer histogram; each bucket is the difference to the bucket before, the first to 0.
     Integer {
-        /// Observations in all.
+        /// Total observations.
         count: u64,
         /// Observations in the zero bucket.
         zero_count: u64,
@@ -84,7 +84,7 @@ pub enum Counts {
     },
     /// Float histogram; buckets are absolute.
     Float {
-        /// Observations in all.
+        /// Total observations.
         count: f64,
         /// Observations in the zero bucket.
         zero_count: f64,
@@ -103,13 +103,13 @@ pub struct Histogram {
     pub schema: i32,
     /// Width of the zero bucket.
     pub zero_threshold: f64,
-    /// Sum of observations. The stale marker here makes the whole sample a stale marker.
+    /// Sum of observations. A stale marker in this field makes the sample a stale marker.
     pub sum: f64,
-    /// What is known of counter resets.
+    /// What is known about counter resets.
     pub reset_hint: ResetHint,
-    /// Which positive buckets exist.
+    /// The positive buckets that exist.
     pub positive_spans: Vec<Span>,
-    /// Which negative buckets exist.
+    /// The negative buckets that exist.
     pub negative_spans: Vec<Span>,
     /// Upper bounds of custom buckets, rising; empty otherwise.
     pub custom_values: Vec<f64>,
@@ -117,7 +117,7 @@ pub struct Histogram {
     pub counts: Counts,
 }
 
-/// Equality by the bits of every float.
+/// Equality compares the bits of every float.
 impl PartialEq for Histogram {
     fn eq(&self, other: &Self) -> bool {
         self.schema == other.schema
@@ -176,12 +176,12 @@ impl Histogram {
         self.schema == CUSTOM_BUCKETS_SCHEMA
     }
 
-    /// Spans, positive and negative.
+    /// The number of positive and negative spans.
     pub fn span_count(&self) -> usize {
         self.positive_spans.len() + self.negative_spans.len()
     }
 
-    /// Buckets, positive and negative.
+    /// The number of positive and negative buckets.
     pub fn bucket_count(&self) -> usize {
         match &self.counts {
             Counts::Integer { positive, negative, .. } => positive.len() + negative.len(),
@@ -189,7 +189,7 @@ impl Histogram {
         }
     }
 
-    /// Spans, buckets and custom bounds.
+    /// The total number of spans, buckets and custom bounds.
     pub fn elements(&self) -> usize {
         self.span_count() + self.bucket_count() + self.custom_values.len()
     }

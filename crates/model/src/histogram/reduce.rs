@@ -1,22 +1,22 @@
-//! Histograms of more resolution than schema 8 are reduced to it.
+//! Reduces histograms with a schema above 8 to schema 8.
 //!
-//! Each step down merges two neighbouring buckets: index `i` becomes `ceil(i / 2^steps)`.
-//! The result has the fewest spans that hold it. Sums of counts never fail: what was
+//! Each step merges two neighbouring buckets: index `i` becomes `ceil(i / 2^steps)`. The result has the fewest spans
+//! possible. Adding counts never fails: validated counts cannot overflow, and others wrap.
 //! validated cannot overflow, and anything else wraps.
 
 use super::{Counts, Histogram, Span, counts_of};
 
-/// The highest schema that is kept.
+/// The highest schema that is stored.
 const MAX_SCHEMA: i32 = 8;
 
 impl Histogram {
-    /// Reduces schemas above 8 to 8; leaves all others as they are. To be called after
+    /// Reduces schemas above 8 to 8; other histograms stay as they are. Call it after
     /// [`Histogram::validate`].
     pub fn reduce_resolution(&mut self) {
         if self.schema <= MAX_SCHEMA {
             return;
         }
-        // From 31 steps on every 32-bit index is 0 or 1 already, or the lowest -1 and up.
+        // After 31 steps every 32-bit index is -1, 0 or 1.
         let steps = (self.schema - MAX_SCHEMA) as u32;
         self.schema = MAX_SCHEMA;
         match &mut self.counts {
@@ -41,7 +41,7 @@ fn reduce_deltas(spans: &mut Vec<Span>, deltas: &mut Vec<i64>, steps: u32) {
     }
 }
 
-/// Merges buckets and gives their counts; `spans` become those of the result.
+/// Merges buckets and returns their counts; `spans` becomes the spans of the result.
 fn reduce<T: Copy>(
     spans: &mut Vec<Span>,
     counts: &[T],
@@ -81,7 +81,7 @@ fn push_bucket(spans: &mut Vec<Span>, last: Option<i64>, index: i64) {
     let gap = index - last.map_or(0, |last| last + 1);
     match spans.last_mut() {
         Some(span) if gap == 0 => span.length += 1,
-        // At least one step halves an index of 32 bits, so that it fits.
+        // At least one step halves the 32-bit index, so the gap fits.
         _ => spans.push(Span { offset: gap as i32, length: 1 }),
     }
 }

@@ -1,8 +1,8 @@
-//! What makes a histogram valid, and what is wrong with one that is not.
+//! Validates histograms.
 //!
-//! The rules are those of Prometheus. Counts of float histograms need not add up;
-//! those of integer histograms must, unless the sum is NaN: observations of NaN are in
-//! the count and in no bucket.
+//! The rules are the same as in Prometheus. Bucket counts of float histograms need not add up to
+//! the count. Bucket counts of integer histograms must, unless the sum is NaN: a NaN observation is
+//! in the count, but in no bucket.
 
 use super::{CUSTOM_BUCKETS_SCHEMA, Counts, Histogram, Span};
 use crate::limits::NO_SETTING;
@@ -33,7 +33,7 @@ pub enum HistogramError {
         /// Its offset.
         offset: i32,
     },
-    /// A bucket index that does not fit 32 bits.
+    /// A bucket index that does not fit into 32 bits.
     #[error(
         "{side} side: span number {number} reaches beyond the smallest or largest bucket index"
     )]
@@ -56,7 +56,7 @@ pub enum HistogramError {
     /// Count or zero count below zero.
     #[error("histogram has a negative {0}")]
     NegativeCount(&'static str),
-    /// The count is not what the buckets hold.
+    /// The count differs from the sum of the buckets.
     #[error("buckets hold {buckets} observations, but the count is {count}")]
     CountMismatch {
         /// Sum over the buckets, the zero bucket included.
@@ -84,10 +84,10 @@ pub enum HistogramError {
         /// The bound.
         bound: f64,
     },
-    /// Custom buckets know no negative side.
+    /// Custom buckets with a negative side.
     #[error("custom buckets: must not have negative {0}")]
     CustomNegative(&'static str),
-    /// Custom buckets know no zero bucket.
+    /// Custom buckets with a zero bucket.
     #[error("custom buckets: must have zero {0} of 0")]
     CustomZero(&'static str),
     /// More buckets than bounds allow.
@@ -100,7 +100,7 @@ pub enum HistogramError {
     },
 }
 
-/// The schemas of exponential buckets that can be read. Above 8 they are reduced.
+/// The exponential schemas that can be read. Those above 8 are reduced.
 const EXPONENTIAL_SCHEMAS: std::ops::RangeInclusive<i32> = -4..=52;
 
 const POSITIVE: &str = "positive";
@@ -184,7 +184,7 @@ impl Histogram {
         let lengths = self.positive_spans.iter();
         let extent: i64 = lengths.map(|s| i64::from(s.offset) + i64::from(s.length)).sum();
         let bounds = self.custom_values.len();
-        // A negative extent has a negative offset in it, which is reported as such.
+        // A negative extent implies a negative offset, which is reported as such.
         if extent > bounds as i64 + 1 {
             let extent = extent.unsigned_abs();
             return Err(HistogramError::CustomTooFew { bounds, extent });
@@ -201,7 +201,7 @@ fn check_spans(side: &'static str, spans: &[Span], buckets: usize) -> Result<(),
         if i > 0 && span.offset < 0 {
             return Err(HistogramError::NegativeOffset { side, number, offset: span.offset });
         }
-        // The bucket below it has no index.
+        // The bucket below has no index.
         if span.offset == i32::MIN {
             return Err(HistogramError::IndexOverflow { side, number });
         }

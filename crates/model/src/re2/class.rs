@@ -1,6 +1,6 @@
 //! Character classes and escapes of RE2.
 //!
-//! Read from a [`Source`], written as the inside of a bracketed class of the `regex` crate, where
+//! Reads from a [`Source`] and writes the inside of a bracketed class of the `regex` crate, where
 //! classes may nest.
 
 use super::error::RegexError;
@@ -61,7 +61,7 @@ const CATEGORY_ALIASES: &[(&str, &str)] = &[
     ("punct", "P"),
 ];
 
-/// Scripts with a name as short as an abbreviation. Go knows no abbreviations.
+/// Scripts whose names are as short as abbreviations. Go knows no abbreviations.
 const SHORT_SCRIPTS: &[&str] =
     &["ahom", "cham", "kawi", "lisu", "miao", "modi", "newa", "thai", "toto"];
 
@@ -70,7 +70,7 @@ const POSIX_CLASSES: &[&str] = &[
     "space", "upper", "word", "xdigit",
 ];
 
-/// What is left of a pattern.
+/// The rest of a pattern.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Source<'a> {
     rest: &'a str,
@@ -111,7 +111,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A class, whose `[` was taken already. `whole` begins with it.
+/// Reads a class after its `[`. `whole` begins with the `[`.
 pub(super) fn bracketed(source: &mut Source<'_>, whole: &str) -> Result<String, RegexError> {
     let negated = source.take("^");
     let mut out = String::new();
@@ -149,7 +149,7 @@ pub(super) fn bracketed(source: &mut Source<'_>, whole: &str) -> Result<String, 
     })
 }
 
-/// `\d`, `\pL` and their like, as the inside of a class; nothing is taken when it is none of them.
+/// Reads `\d`, `\pL` and similar as the inside of a class; reads nothing if it is none of them.
 pub(super) fn escaped(source: &mut Source<'_>) -> Result<Option<String>, RegexError> {
     let rest = source.rest();
     let class = match rest.as_bytes() {
@@ -166,7 +166,7 @@ pub(super) fn escaped(source: &mut Source<'_>) -> Result<Option<String>, RegexEr
     Ok(Some(class.to_owned()))
 }
 
-/// `[:alpha:]` and its like.
+/// Reads `[:alpha:]` and similar.
 fn posix<'a>(source: &mut Source<'a>) -> Result<Option<&'a str>, RegexError> {
     let rest = source.rest();
     let Some(end) = rest.strip_prefix("[:").and_then(|rest| rest.find(":]")) else {
@@ -181,7 +181,7 @@ fn posix<'a>(source: &mut Source<'a>) -> Result<Option<&'a str>, RegexError> {
     Ok(Some(class))
 }
 
-/// `\pL`, `\p{Greek}`, `\P{^Greek}`.
+/// Reads `\pL`, `\p{Greek}` or `\P{^Greek}`.
 fn unicode(source: &mut Source<'_>) -> Result<String, RegexError> {
     let before = source.rest();
     let mut negated = before.as_bytes()[1] == b'P';
@@ -228,7 +228,7 @@ fn unicode_class(name: &str) -> Option<String> {
     let category = GENERAL_CATEGORIES.iter().find(|known| known.eq_ignore_ascii_case(&plain));
     let alias = || CATEGORY_ALIASES.iter().find(|(known, _)| *known == plain).map(|(_, to)| to);
     match category.or_else(alias) {
-        // No string has half of a surrogate pair.
+        // No string contains a surrogate.
         Some(&"Cs") => return Some(NOTHING.to_owned()),
         Some(category) => return Some(format!("\\p{{gc={category}}}")),
         None => {}
@@ -248,7 +248,7 @@ fn class_character(source: &mut Source<'_>, whole: &str) -> Result<u32, RegexErr
     source.next().map(u32::from).ok_or_else(|| RegexError::syntax("missing closing ]", whole))
 }
 
-/// An escape that stands for one character, which may be half of a surrogate pair.
+/// Reads an escape for one character, which may be a surrogate.
 pub(super) fn character(source: &mut Source<'_>) -> Result<u32, RegexError> {
     let before = source.rest();
     source.set(&before[1..]);
@@ -280,7 +280,7 @@ pub(super) fn character(source: &mut Source<'_>) -> Result<u32, RegexError> {
     })
 }
 
-/// Up to two more digits.
+/// Reads up to two more digits.
 fn octal(source: &mut Source<'_>, first: u32) -> u32 {
     let mut value = first;
     for _ in 0..2 {
@@ -292,7 +292,7 @@ fn octal(source: &mut Source<'_>, first: u32) -> u32 {
     value
 }
 
-/// Two digits, or any number of them in braces.
+/// Reads two digits, or any number of them in braces.
 fn hexadecimal(source: &mut Source<'_>) -> Option<u32> {
     let first = source.next()?;
     if first != '{' {
@@ -311,7 +311,7 @@ fn hexadecimal(source: &mut Source<'_>) -> Option<u32> {
     }
 }
 
-/// Appends the range to the inside of a class, without halves of surrogate pairs.
+/// Appends the range to the inside of a class, without surrogates.
 fn push_range(out: &mut String, low: u32, high: u32) {
     let low = if (0xd800..=0xdfff).contains(&low) { 0xe000 } else { low };
     let high = if (0xd800..=0xdfff).contains(&high) { 0xd7ff } else { high };

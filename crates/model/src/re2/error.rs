@@ -1,6 +1,4 @@
-//! Why a pattern is refused, in Go's words.
-//!
-//! Knows nothing of how patterns are read.
+//! Errors for refused patterns, in the words of Go.
 
 use crate::ShownSize;
 use crate::limits::{MAX_REGEX_DEPTH, MAX_REQUEST_REGEX_BYTES, NO_SETTING};
@@ -14,7 +12,7 @@ pub enum RegexError {
     /// Nested too deeply.
     #[error("regular expression is nested deeper than {MAX_REGEX_DEPTH}; {NO_SETTING}")]
     TooDeep,
-    /// Compiles to more than it may.
+    /// The compiled pattern exceeds its limit.
     #[error(
         "regular expression takes more than {} compiled, its share of the {} that those of a request may take: \
          a sixteenth of the setting memory-limit, at most {}",
@@ -23,15 +21,15 @@ pub enum RegexError {
         ShownSize::of(MAX_REQUEST_REGEX_BYTES)
     )]
     TooLarge {
-        /// Bytes that it may take.
+        /// The limit of this pattern in bytes.
         most: usize,
-        /// Bytes that all of a request may take.
+        /// The limit of all patterns of the request, in bytes.
         whole: usize,
     },
 }
 
 impl RegexError {
-    /// The same for one of a request whose patterns may take so many bytes.
+    /// The same error for a pattern of a request whose patterns may take `whole` bytes.
     pub fn among(self, whole: usize) -> Self {
         match self {
             Self::TooLarge { most, .. } => Self::TooLarge { most, whole },
@@ -39,7 +37,7 @@ impl RegexError {
         }
     }
 
-    /// What is wrong, and the piece of the pattern where it is.
+    /// A syntax error, and the part of the pattern where it is.
     pub(super) fn syntax(what: &str, at: &str) -> Self {
         Self::Syntax(format!("{what}: `{at}`"))
     }

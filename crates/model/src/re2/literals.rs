@@ -1,8 +1,8 @@
-//! What a pattern can match at all: a few known strings, or a known beginning.
+//! Determines what a pattern can match: a few known strings, or a known prefix.
 //!
-//! Both are read from the syntax tree of the translated pattern. They hold for whole values,
-//! since matchers are anchored. Alternations of plain words are found in the text itself, since
-//! they are often long and need not be compiled at all.
+//! Both are read from the syntax tree of the translated pattern. They apply to whole values,
+//! because matchers are anchored. Alternations of plain words are found in the text itself: they
+//! are often long and need not be compiled.
 
 use regex::Regex;
 use regex_syntax::ParserBuilder;
@@ -10,17 +10,17 @@ use regex_syntax::hir::{Class, Hir, HirKind};
 
 use super::{NEST_LIMIT, translate};
 
-/// Strings in a set, where the pattern is short.
+/// Most strings in a set, for short patterns.
 const MAX_LITERALS: usize = 1024;
-/// Bytes in a set, where the pattern is short.
+/// Most bytes in a set, for short patterns.
 const MAX_LITERAL_BYTES: usize = 64 << 10;
-/// Bytes of a prefix.
+/// Most bytes of a prefix.
 const MAX_PREFIX_BYTES: usize = 1024;
-/// Levels of the syntax tree that are looked into.
+/// Most levels of the syntax tree that are examined.
 const MAX_LEVELS: u32 = 100;
 
-/// The finite set of strings that `pattern` matches, sorted, when it is one and small. `compiled` is
-/// the same pattern, anchored.
+/// The strings that `pattern` matches, sorted, if the set is finite and small. `compiled` is the
+/// same pattern, anchored.
 pub(crate) fn literals(pattern: &str, compiled: &Regex) -> Option<Vec<String>> {
     let hir = parse(pattern)?;
     let limits = Limits {
@@ -30,14 +30,14 @@ pub(crate) fn literals(pattern: &str, compiled: &Regex) -> Option<Vec<String>> {
     let mut set = limits.strings_of(&hir, MAX_LEVELS)?;
     set.sort_unstable();
     set.dedup();
-    // Assertions were passed over.
+    // Assertions were ignored so far.
     if !hir.properties().look_set().is_empty() {
         set.retain(|literal| compiled.is_match(literal));
     }
     Some(set)
 }
 
-/// The words of a pattern that is nothing but words with `|` between them; sorted, each once.
+/// The words of a pattern that consists only of words with `|` between them; sorted, each once.
 pub(crate) fn words(pattern: &str) -> Option<Vec<String>> {
     let plain =
         |b: u8| !b.is_ascii() || b.is_ascii_alphanumeric() || b" !\"#%&',-/:;<=>@_`~|".contains(&b);
@@ -50,7 +50,7 @@ pub(crate) fn words(pattern: &str) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// What every match of `pattern` begins with.
+/// The common prefix of all matches of `pattern`.
 pub(crate) fn prefix(pattern: &str) -> String {
     parse(pattern).map(|hir| beginning(&hir, MAX_LEVELS).text).unwrap_or_default()
 }
@@ -66,7 +66,7 @@ struct Limits {
 }
 
 impl Limits {
-    /// All strings that `hir` matches when its assertions hold.
+    /// All strings that `hir` matches if its assertions hold.
     fn strings_of(&self, hir: &Hir, levels: u32) -> Option<Vec<String>> {
         let levels = levels.checked_sub(1)?;
         match hir.kind() {
@@ -117,7 +117,7 @@ impl Limits {
     fn characters(&self, class: &Class) -> Option<Vec<String>> {
         let class = match class {
             Class::Unicode(class) => class,
-            // What matches nothing has no unit.
+            // A class without ranges is a byte class and matches nothing.
             Class::Bytes(class) if class.ranges().is_empty() => return Some(Vec::new()),
             Class::Bytes(_) => return None,
         };
@@ -145,10 +145,10 @@ impl Limits {
     }
 }
 
-/// What all matches begin with.
+/// The common prefix of all matches.
 struct Beginning {
     text: String,
-    /// The text is the whole of every match.
+    /// Whether the text is the whole of every match.
     whole: bool,
 }
 
@@ -193,7 +193,7 @@ fn beginning(hir: &Hir, levels: u32) -> Beginning {
     }
 }
 
-/// How many bytes both begin with, in whole characters.
+/// The length in bytes of the common prefix, in whole characters.
 fn common(a: &str, b: &str) -> usize {
     let pairs = a.char_indices().zip(b.chars());
     pairs.take_while(|((_, a), b)| a == b).map(|((at, c), _)| at + c.len_utf8()).last().unwrap_or(0)

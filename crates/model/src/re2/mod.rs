@@ -1,10 +1,10 @@
-//! Regular expressions as Prometheus reads them: RE2 syntax, for the `regex` crate.
+//! Regular expressions as in Prometheus: RE2 syntax, run by the `regex` crate.
 //!
-//! Prometheus' patterns are Go's RE2; the `regex` crate reads a slightly different
-//! language. [`translate()`] reads RE2 and writes text that means the same to the crate, or
-//! refuses. Differences that stay: nesting is limited to [`MAX_REGEX_DEPTH`], compiled size to
-//! [`MAX_REGEX_BYTES`](crate::limits::MAX_REGEX_BYTES), a group name that the crate cannot
-//! take becomes a group without one, and the tables of Unicode are those of the crate.
+//! Prometheus' patterns are Go's RE2; the `regex` crate has a slightly different syntax.
+//! [`translate()`] reads RE2 and writes a pattern with the same meaning for the crate, or refuses.
+//! Remaining differences: nesting is limited to [`MAX_REGEX_DEPTH`], compiled size to
+//! [`MAX_REGEX_BYTES`](crate::limits::MAX_REGEX_BYTES), a group name that the crate does not accept
+//! is dropped, and Unicode tables come from the crate.
 
 mod class;
 mod error;
@@ -21,10 +21,10 @@ pub(super) use literals::{literals, prefix, words};
 pub use size::compiled_bytes;
 pub use translate::translate;
 
-/// Levels of the crate's syntax tree for [`MAX_REGEX_DEPTH`] levels of ours.
+/// Levels of the crate's syntax tree for [`MAX_REGEX_DEPTH`] levels in RE2 syntax.
 const NEST_LIMIT: u32 = 4 * MAX_REGEX_DEPTH + 16;
 
-/// Compiles `pattern` as Prometheus does: `^(?s:pattern)$`. It may take `most_bytes`.
+/// Compiles `pattern` as Prometheus does: `^(?s:pattern)$`. It may take `most_bytes` bytes.
 pub fn anchored(pattern: &str, most_bytes: usize) -> Result<Regex, RegexError> {
     RegexBuilder::new(&anchored_text(pattern)?)
         .size_limit(most_bytes)
@@ -38,7 +38,7 @@ pub fn anchored(pattern: &str, most_bytes: usize) -> Result<Regex, RegexError> {
         })
 }
 
-/// The pattern as it is compiled.
+/// The translated and anchored pattern.
 fn anchored_text(pattern: &str) -> Result<String, RegexError> {
     Ok(format!("^(?s:{})$", translate(pattern)?))
 }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
     use crate::limits::MAX_REGEX_BYTES;
 
-    /// Pattern, values that match, values that do not; all as Go's regexp has it.
+    /// Pattern, values that match, values that do not; all as in Go's regexp.
     const CASES: &[(&str, &[&str], &[&str])] = &[
         // The dot matches newlines, anchors hold for the whole value.
         ("a.b", &["a\nb", "aéb"], &["ab", "xa.b", "a.b\n"]),
@@ -59,7 +59,7 @@ mod tests {
         ("", &[""], &["a"]),
         ("(?m)a$\n^b", &["a\nb"], &["ab"]),
         ("^a$", &["a"], &["a\n"]),
-        // Perl classes and boundaries are ASCII, the rest is Unicode.
+        // Perl classes and boundaries are ASCII; the rest is Unicode.
         (r"\d", &["1"], &["٣"]),
         (r"\w+", &["a_1"], &["é", "σ"]),
         (r"\W", &["é", "-"], &["a"]),
@@ -70,7 +70,7 @@ mod tests {
         (r"(?i)é\w", &["Ék", "é\u{212a}", "éſ"], &["éé"]),
         (r"(?i)\W", &["é"], &["\u{212a}"]),
         (r"(?i)σ", &["ς", "Σ"], &["s"]),
-        // Classes have no inner classes and no operators.
+        // Classes contain no inner classes and no operators.
         ("[[a]", &["[", "a"], &["[a", "]"]),
         ("[a&&b]", &["a", "b", "&"], &["ab"]),
         ("[~~a]", &["~", "a"], &["~~"]),
@@ -82,7 +82,7 @@ mod tests {
         (r"[[:^digit:]1]", &["a", "1"], &["2"]),
         (r"[^\S]", &[" "], &["a", "\u{b}"]),
         (r"[^\x00-\x{10FFFF}]", &[], &["", "a"]),
-        // Braces that are no repetition.
+        // Braces that are not a repetition.
         ("{a}", &["{a}"], &["a"]),
         ("a{,2}", &["a{,2}"], &["a", "aa"]),
         ("a{01}", &["a{01}"], &["a"]),
@@ -124,7 +124,7 @@ mod tests {
         }
     }
 
-    /// Pattern, and the error of Go.
+    /// Pattern, and the error from Go.
     const REFUSED: &[(&str, &str)] = &[
         ("(?x)a", "invalid or unsupported Perl syntax: `(?x`"),
         ("(?R)", "invalid or unsupported Perl syntax: `(?R`"),
@@ -175,7 +175,7 @@ mod tests {
     fn sizes_are_limited() {
         let nested = |depth| format!("{}a{}", "(?:".repeat(depth), "*)".repeat(depth));
         let deep = nested(MAX_REGEX_DEPTH as usize / 2 - 1);
-        // Little stack: these run on the threads of a server.
+        // A small stack, because patterns are compiled on the threads of a server.
         let small = std::thread::Builder::new().stack_size(512 << 10);
         let deepest = small.spawn(move || {
             let regex = anchored(&deep, MAX_REGEX_BYTES).expect("just within the limit");

@@ -1,24 +1,23 @@
-//! About how large a pattern will be when it is compiled, found from its syntax tree in the time of reading it.
-//!
-//! What a size may be is not known here.
+//! Estimates the compiled size of a pattern from its syntax tree, in the time of parsing it. Limits
+//! are not known here.
 
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
 use super::{NEST_LIMIT, RegexError, anchored_text};
 
-/// Bytes of a state, in the program that reads forward and the one that reads backward.
+/// Bytes of a state, in the forward and the backward program together.
 const STATE_BYTES: usize = 48;
-/// What a pattern takes beside its states.
+/// Bytes of a pattern without its states.
 const LEAST_BYTES: usize = 8 << 10;
-/// States of a range of characters that are not ASCII; many end alike.
+/// States of a range of non-ASCII characters; many share their ends.
 const RANGE_STATES: usize = 4;
-/// The same where the characters have encodings of several lengths.
+/// States of a range whose characters have encodings of several lengths.
 const WIDE_RANGE_STATES: usize = 12;
-/// Levels of the syntax tree that are looked into; what is deeper counts as one state.
+/// Most levels of the syntax tree that are examined; a deeper part counts as one state.
 const MAX_LEVELS: u32 = 1200;
 
-/// About how many bytes `pattern` takes compiled.
+/// Approximate bytes of the compiled `pattern`.
 pub fn compiled_bytes(pattern: &str) -> Result<usize, RegexError> {
     let mut parser = ParserBuilder::new().nest_limit(NEST_LIMIT).build();
     let hir = parser.parse(&anchored_text(pattern)?);
@@ -60,7 +59,7 @@ mod tests {
     use super::super::anchored;
     use super::*;
 
-    /// Patterns of all kinds take what is said of them, give or take a factor.
+    /// The estimate for patterns of all kinds is right within a factor.
     #[test]
     fn sizes_are_about_right() {
         let many =
@@ -74,10 +73,10 @@ mod tests {
             "(?i)abcdefgh".repeat(200),
         ];
         for pattern in patterns {
-            let told = compiled_bytes(&pattern).expect("valid");
+            let size = compiled_bytes(&pattern).expect("valid");
             let shown = &pattern[..20.min(pattern.len())];
-            assert!(anchored(&pattern, told).is_ok(), "{shown}: more than {told}");
-            assert!(anchored(&pattern, told / 40).is_err(), "{shown}: far less than {told}");
+            assert!(anchored(&pattern, size).is_ok(), "{shown}: more than {size}");
+            assert!(anchored(&pattern, size / 40).is_err(), "{shown}: far less than {size}");
         }
     }
 }

@@ -1,17 +1,17 @@
-//! Reads RE2 syntax and writes that of the `regex` crate.
+//! Translates RE2 syntax into the syntax of the `regex` crate.
 //!
-//! Flags are resolved here: what is written carries its own (`(?i:a)`, `(?s:.)`), so that it
-//! means the same wherever it is put. The rules are those of Go's `regexp/syntax` with
-//! its Perl flags, and with `.` matching newlines at the start.
+//! Flags are resolved here: each part of the output has its own flags (`(?i:a)`, `(?s:.)`), so it
+//! means the same in any place. The rules are the same as in Go's `regexp/syntax` with its Perl
+//! flags, and with `.` matching newlines at the start.
 
 use super::class::{self, Source};
 use super::error::RegexError;
 use crate::limits::MAX_REGEX_DEPTH;
 
-/// Most copies that nested counted repetitions may make of what is innermost.
+/// Most copies of the innermost item that nested counted repetitions may make.
 const MAX_REPEAT: u64 = 1000;
 
-/// Rewrites RE2 syntax into that of the `regex` crate. The result stands for
+/// Translates RE2 syntax into the syntax of the `regex` crate. The result stands for
 /// `(?s:pattern)`: a dot matches newlines.
 pub fn translate(pattern: &str) -> Result<String, RegexError> {
     let flags = Flags { fold: false, multi_line: false, dot_newline: true, swap_greed: false };
@@ -43,27 +43,27 @@ struct Flags {
     swap_greed: bool,
 }
 
-/// What a repetition would apply to.
+/// The item that a repetition would apply to.
 #[derive(Debug, Clone, Copy)]
 struct Item {
-    /// Where its text begins.
+    /// Start of its text in the output.
     start: usize,
-    /// Smallest number of allowed copies for which it is valid.
+    /// The fewest copies that must be allowed for the item to be valid.
     copies: u64,
     depth: u32,
 }
 
-/// What is known of an open group.
+/// The state of an open group.
 #[derive(Debug, Clone, Copy, Default)]
 struct Scope {
     last: Option<Item>,
-    /// Largest over what came before `last`.
+    /// The largest `copies` of the items before `last`.
     copies: u64,
     depth: u32,
 }
 
 impl Scope {
-    /// Counts `last` in, since nothing can repeat it any more.
+    /// Adds `last` to the totals: no repetition can apply to it any more.
     fn settle(&mut self) {
         if let Some(item) = self.last.take() {
             self.copies = self.copies.max(item.copies);
@@ -85,7 +85,7 @@ struct Translator<'a> {
     flags: Flags,
     groups: Vec<Group>,
     scope: Scope,
-    /// What was left when the token before, a repetition, began.
+    /// The rest of the pattern at the start of the previous token, if that was a repetition.
     repeated: Option<&'a str>,
     names: Vec<&'a str>,
 }
@@ -135,7 +135,7 @@ impl<'a> Translator<'a> {
         self.out.push_str(text);
     }
 
-    /// Something to which letter case matters.
+    /// Writes an item that depends on letter case.
     fn folded(&mut self, text: &str) {
         if self.flags.fold {
             self.item(&format!("(?i:{text})"));
@@ -178,7 +178,7 @@ impl<'a> Translator<'a> {
         }
         match char::from_u32(class::character(&mut self.source)?) {
             Some(c) => self.literal(c),
-            // Half of a surrogate pair: in no string.
+            // A surrogate is in no string.
             None => self.item(class::NOTHING),
         }
         Ok(())
@@ -211,7 +211,7 @@ impl<'a> Translator<'a> {
         if depth + 1 > MAX_REGEX_DEPTH { Err(RegexError::TooDeep) } else { Ok(depth + 1) }
     }
 
-    /// What follows `(?`: a named group, flags, or flags with a group.
+    /// Reads what follows `(?`: a named group, flags, or flags with a group.
     fn perl_group(&mut self, before: &'a str) -> Result<(), RegexError> {
         let rest = self.source.rest();
         if let Some(named) = rest.strip_prefix("P<").or_else(|| rest.strip_prefix('<')) {
@@ -243,7 +243,7 @@ impl<'a> Translator<'a> {
             seen = true;
         }
         let at = &before[..before.len() - self.source.rest().len()];
-        // Go says so of what ends within the flags, too.
+        // Go uses the same error for a pattern that ends within the flags.
         Err(RegexError::syntax("invalid or unsupported Perl syntax", at))
     }
 
@@ -257,7 +257,7 @@ impl<'a> Translator<'a> {
             return Err(RegexError::syntax("invalid named capture", at));
         }
         self.source.set(rest);
-        // The crate takes no name twice, and none that begins with a digit.
+        // The crate accepts no duplicate names and no names that begin with a digit.
         if name.as_bytes()[0].is_ascii_digit() || self.names.contains(&name) {
             return self.open("(");
         }
@@ -310,10 +310,10 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// Smallest and largest number of copies; no largest means any number.
+/// Smallest and largest number of copies; `None` = no upper bound.
 type Range = (u64, Option<u64>);
 
-/// Reads `n}`, `n,}` or `n,m}`, and gives what follows. Anything else is no repetition.
+/// Reads `n}`, `n,}` or `n,m}`, and returns the rest. Anything else is not a repetition.
 fn counts(rest: &str) -> Option<(Range, &str)> {
     let (min, rest) = number(rest)?;
     if let Some(rest) = rest.strip_prefix('}') {
@@ -327,7 +327,7 @@ fn counts(rest: &str) -> Option<(Range, &str)> {
     Some(((min, Some(max)), rest.strip_prefix('}')?))
 }
 
-/// A decimal number without leading zeros; huge ones stay huge.
+/// A decimal number without leading zeros; a number too large saturates.
 fn number(rest: &str) -> Option<(u64, &str)> {
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     let (digits, rest) = rest.split_at(end);
