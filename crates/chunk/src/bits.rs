@@ -1,20 +1,20 @@
 //! A stream of bits, most significant bit first, padded with zeros to a whole byte.
 //!
-//! Both sides work on a `u64` at a time. Reading past the end is an error, never a panic.
-//! Knows nothing of what the bits mean.
+//! Reader and writer process a `u64` at a time. Reading past the end is an error, never a panic.
+//! The meaning of the bits is not known here.
 
 use bytes::Bytes;
 
 use super::ChunkError;
 
-/// Appends bits to a buffer that grows gently: a million of these are alive at once.
+/// Appends bits to a buffer that grows in small steps, because a million writers may exist at a time.
 #[derive(Debug, Clone, Default)]
 pub(super) struct BitWriter {
-    /// Whole words that were written, then room.
+    /// Complete words, then free room.
     bytes: Box<[u8]>,
-    /// Bits that do not yet fill a word, at the top.
+    /// Bits that do not fill a word yet, at the top.
     pending: u64,
-    /// Bits written in all.
+    /// Total number of bits written.
     bits: u32,
 }
 
@@ -30,7 +30,7 @@ impl BitWriter {
         } else {
             let rest = count - free;
             self.spill(self.pending | (value >> rest));
-            // In two steps, since `rest` may be 0.
+            // Two shifts, because `rest` may be 0.
             self.pending = (value << 1) << (63 - rest);
         }
         self.bits += count;
@@ -53,7 +53,7 @@ impl BitWriter {
         self.bytes = bytes.into_boxed_slice();
     }
 
-    /// `head` and everything written so far.
+    /// `head`, followed by all bits written so far.
     pub(super) fn snapshot(&self, head: &[u8]) -> Bytes {
         let whole = (self.bits / 64) as usize * 8;
         let tail = (self.bits & 63).div_ceil(8) as usize;
@@ -64,19 +64,19 @@ impl BitWriter {
         bytes.into()
     }
 
-    /// Bytes that this holds on the heap.
+    /// Bytes on the heap.
     pub(super) fn heap_bytes(&self) -> usize {
         self.bytes.len()
     }
 }
 
-/// Takes bits from a slice.
+/// Reads bits from a slice.
 #[derive(Debug, Clone)]
 pub(super) struct BitReader<'a> {
     rest: &'a [u8],
-    /// The next bits, at the top. Below `filled` there may be some of the bits of `rest`.
+    /// The next bits, at the top. Below the `filled` bits there may be some bits of `rest`.
     window: u64,
-    /// How many bits of the window have left `rest`; at most 63.
+    /// The number of bits in the window that were removed from `rest`; at most 63.
     filled: u32,
 }
 
@@ -85,7 +85,7 @@ impl<'a> BitReader<'a> {
         Self { rest: bytes, window: 0, filled: 0 }
     }
 
-    /// Bits that are left, padding included.
+    /// The number of bits left, including padding.
     pub(super) fn remaining(&self) -> usize {
         self.rest.len() * 8 + self.filled as usize
     }
@@ -110,7 +110,7 @@ impl<'a> BitReader<'a> {
         Ok(value)
     }
 
-    /// Counts ones up to and with the next zero, or up to `most` ones; `most` is 1 to 8.
+    /// Counts ones up to the next zero, which is read too, or up to `most` ones; `most` is 1 to 8.
     #[inline]
     pub(super) fn read_ones(&mut self, most: u32) -> Result<u32, ChunkError> {
         if self.filled < most {
@@ -137,7 +137,7 @@ impl<'a> BitReader<'a> {
         Ok(())
     }
 
-    /// Fills the window to 56 bits or more, or with all there is.
+    /// Fills the window to at least 56 bits, or with all remaining bits.
     #[inline]
     fn refill(&mut self) {
         if let Some(word) = self.rest.first_chunk::<8>() {
@@ -156,18 +156,18 @@ impl<'a> BitReader<'a> {
     }
 }
 
-/// The bits of a slice by their places: for loops that keep the place in a register.
+/// The bits of a slice by position: for loops that keep the position in a register.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BitSlice<'a>(pub(super) &'a [u8]);
 
 impl BitSlice<'_> {
-    /// How many bits there are.
+    /// The number of bits.
     pub(super) fn len(self) -> usize {
         self.0.len() * 8
     }
 
-    /// The bits from a place on, at the top: at least [`BitSlice::AT_ONCE`]. Behind the end are zeros; that
-    /// a place is behind it is the caller's to see.
+    /// The bits from a position on, at the top: at least [`BitSlice::AT_ONCE`]. Behind the end are
+    /// zeros; the caller has to check the position.
     #[inline]
     pub(super) fn word_at(self, place: usize) -> u64 {
         let rest = self.0.get(place / 8..).unwrap_or_default();
@@ -176,7 +176,7 @@ impl BitSlice<'_> {
         word << (place % 8)
     }
 
-    /// `count` bits from a place on; `count` is 1 to 64.
+    /// `count` bits from a position on; `count` is 1 to 64.
     #[inline]
     pub(super) fn field(self, place: usize, count: u32) -> u64 {
         if count > Self::AT_ONCE {
@@ -186,11 +186,11 @@ impl BitSlice<'_> {
         self.word_at(place) >> (64 - count)
     }
 
-    /// Bits that one look gives at least.
+    /// The fewest bits that one [`BitSlice::word_at`] returns.
     pub(super) const AT_ONCE: u32 = 57;
 }
 
-/// Less than eight bytes, and zeros.
+/// A word of fewer than eight bytes, filled with zeros.
 #[cold]
 fn last_word(rest: &[u8]) -> u64 {
     let mut word = [0; 8];

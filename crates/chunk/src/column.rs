@@ -1,13 +1,13 @@
-//! A column beside a chunk: one `i64` a point, for start timestamps and acceptance times.
+//! A column of a chunk: one `i64` per point, for start timestamps and acceptance times.
 //!
 //! ```text
 //! bits   signed: the first value
 //!        runs:   unsigned: length − 1 · signed: delta of the run − delta of the run before
 //! ```
 //!
-//! The number codes are those of histogram chunks. Within a run every value is the one
-//! before plus the delta, wrapping, so a constant or evenly rising column takes a few bytes.
-//! A column of zeros is empty.
+//! Numbers are coded as in histogram chunks. Within a run each value is the previous value plus the
+//! delta, wrapping, so a constant or evenly rising column takes a few bytes. A column of zeros is
+//! empty.
 
 use std::ops::Deref;
 
@@ -17,8 +17,8 @@ use super::ChunkError;
 use super::bits::{BitReader, BitWriter};
 use super::varbit::{read_signed, read_unsigned, write_signed, write_unsigned};
 
-/// The bytes of a column. Chunks of the embedded store have none as a rule, and a million are in memory at once:
-/// no bytes take a pointer.
+/// The bytes of a column. Chunks of the embedded store usually have no columns, and a million
+/// chunks are in memory at a time: an empty column takes one pointer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ColumnBytes(Option<Box<Bytes>>);
 
@@ -43,17 +43,17 @@ pub(super) struct Column {
     value: i64,
     /// Delta of the last run that was written.
     written: i64,
-    /// Delta of the open run.
+    /// Delta of the current run.
     delta: i64,
-    /// Length of the open run; 0 = none.
+    /// Length of the current run; 0 = no run.
     run: u32,
-    /// All values so far were 0, and nothing is written but their number.
+    /// The number of zeros while all values are 0; they are not written yet.
     zeros: u32,
     started: bool,
 }
 
 impl Column {
-    /// A column that begins with `count` zeros.
+    /// A column that starts with `count` zeros.
     pub(super) fn of_zeros(count: usize) -> Self {
         Self { zeros: count as u32, ..Self::default() }
     }
@@ -82,7 +82,7 @@ impl Column {
         self.value = value;
     }
 
-    /// Writes the zeros that come before the first other value.
+    /// Writes the leading zeros.
     fn start(&mut self) {
         self.started = true;
         if self.zeros > 0 {
@@ -99,7 +99,7 @@ impl Column {
         }
     }
 
-    /// The values so far.
+    /// The bytes of all values so far.
     pub(super) fn to_bytes(&self) -> ColumnBytes {
         if !self.started {
             return ColumnBytes::default();
@@ -114,7 +114,7 @@ impl Column {
     }
 }
 
-/// The values of a column, one a point.
+/// The values of a column, one per point.
 #[derive(Debug, Clone)]
 pub struct ColumnValues<'a> {
     bits: Option<BitReader<'a>>,
@@ -128,7 +128,7 @@ pub struct ColumnValues<'a> {
 }
 
 impl<'a> ColumnValues<'a> {
-    /// `count` values; empty bytes stand for zeros.
+    /// `count` values; empty bytes mean zeros.
     pub(super) fn new(bytes: &'a [u8], count: u16) -> Self {
         let bits = (!bytes.is_empty()).then(|| BitReader::new(bytes));
         Self { bits, left: count, value: 0, delta: 0, run: 0, started: false }
@@ -154,7 +154,7 @@ impl<'a> ColumnValues<'a> {
         Ok(self.value)
     }
 
-    /// Bits after what was read.
+    /// Bits behind the last value read.
     pub(super) fn remaining(&self) -> usize {
         self.bits.as_ref().map_or(0, BitReader::remaining)
     }

@@ -7,8 +7,8 @@
 //! bytes    data · starts · stamps
 //! ```
 //!
-//! No checksum: whoever writes the file has one around this. Reading copies nothing and does
-//! not look into the points; see [`Chunk::validate`].
+//! There is no checksum: the file format around the frame has one. Reading copies nothing and does
+//! not decode the points; see [`Chunk::validate`].
 
 use bytes::Bytes;
 
@@ -34,7 +34,7 @@ pub fn encode_chunk(chunk: &Chunk, out: &mut Vec<u8>) {
     }
 }
 
-/// The chunk at the start of `bytes`, and how many bytes it takes.
+/// The chunk at the start of `bytes`, and its length in bytes.
 pub fn decode_chunk(bytes: &Bytes) -> Result<(Chunk, usize), ChunkError> {
     let mut at = 0;
     let mut take = || {

@@ -1,5 +1,5 @@
-//! A column of integers for blocks that are written once: differences, then blocks of them as
-//! few bits above the least of the block.
+//! A column of integers that is written once: differences are taken, then packed in blocks as
+//! offsets from the least value of each block, with as few bits as possible.
 //!
 //! ```text
 //! u8       how often differences were taken: 0 to 2
@@ -8,21 +8,21 @@
 //!          · the values above the least, `width` bits each, the lowest bits first, padded to a byte
 //! ```
 //!
-//! A block ends where another width is worth its head: one that stands out costs its unit, not the
-//! whole column, and a regular column is one block of width 0. All arithmetic wraps: any two `i64`
-//! have a difference. How many values there are is the reader's to know.
+//! A new block begins where a different width saves more than a block head: an outlier costs its
+//! unit, not the whole column, and a regular column is one block of width 0. All arithmetic wraps:
+//! any two `i64` have a difference. The reader must know the number of values.
 
 use super::ChunkError;
 use promkairos_model::varint;
 
-/// Values in a unit: blocks are made of whole ones, but for the end of the column.
+/// Values in a unit. A block consists of whole units, except at the end of the column.
 const UNIT: usize = 32;
-/// Units in a block, at most.
+/// Most units in a block.
 const MAX_UNITS: usize = 256;
-/// Differences are taken so often, at most.
+/// Most times that differences are taken.
 const MAX_ORDER: usize = 2;
 
-/// Values that share a width.
+/// Values that are packed with the same width.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Block {
     units: usize,
@@ -38,13 +38,13 @@ impl Block {
         Self { units: 1, least, greatest }
     }
 
-    /// Bits of the largest value above the least.
+    /// Bits of the largest offset from the least value.
     fn width(&self) -> usize {
         (u64::BITS - self.greatest.wrapping_sub(self.least).cast_unsigned().leading_zeros())
             as usize
     }
 
-    /// Bytes, as if all units were whole.
+    /// Bytes of the block if all its units are full.
     fn bytes(&self) -> usize {
         2 + varint::len(varint::zigzag(self.least)) + self.units * (UNIT / 8) * self.width()
     }
@@ -75,7 +75,7 @@ pub(super) fn put(out: &mut Vec<u8>, values: &[i64]) {
     }
 }
 
-/// How often to take differences.
+/// How many times differences are taken.
 fn cheapest_order(values: &[i64]) -> usize {
     let (mut left, mut heads) = (values.to_vec(), 0);
     let mut bytes = Vec::with_capacity(MAX_ORDER + 1);
@@ -88,7 +88,7 @@ fn cheapest_order(values: &[i64]) -> usize {
     (0..bytes.len()).min_by_key(|order| bytes[*order]).unwrap_or(0)
 }
 
-/// Leaves the differences of neighbours, and gives the first value.
+/// Replaces the values by the differences of neighbours, and returns the first value.
 fn take_differences(values: &mut Vec<i64>) -> i64 {
     let first = values[0];
     for at in 1..values.len() {
@@ -130,7 +130,7 @@ fn put_bits(out: &mut Vec<u8>, values: impl Iterator<Item = u64>, width: usize) 
     out.extend_from_slice(&(pending as u64).to_le_bytes()[..filled.div_ceil(8)]);
 }
 
-/// Reads a column of `count` values into `values`, which is emptied before; gives the bytes behind it.
+/// Reads a column of `count` values into `values`, replacing its content. Returns the bytes behind it.
 pub(super) fn take<'a>(
     bytes: &'a [u8],
     count: usize,
@@ -165,7 +165,7 @@ pub(super) fn take<'a>(
     Ok(rest)
 }
 
-/// Undoes [`take_differences`].
+/// The inverse of [`take_differences`].
 fn add_up(first: i64, differences: &mut Vec<i64>) {
     let mut value = first;
     for at in differences.iter_mut() {
@@ -181,7 +181,7 @@ fn take_bits(packed: &[u8], width: usize, len: usize, least: i64, values: &mut V
     }
     let mask = u64::MAX >> (64 - width);
     let value = |bits: u64| least.wrapping_add((bits & mask).cast_signed());
-    // A value of up to 57 bits lies in the eight bytes from its first one.
+    // A value of up to 57 bits lies within the eight bytes that start with its first byte.
     let quick = if width <= 57 { (packed.len().saturating_sub(7) * 8 / width).min(len) } else { 0 };
     values.extend((0..quick).map(|at| {
         let (byte, bit) = (at * width / 8, at * width % 8);
@@ -203,7 +203,7 @@ fn take_byte(rest: &mut &[u8]) -> Result<u8, ChunkError> {
     Ok(byte)
 }
 
-/// Takes a varint off the front.
+/// Reads a varint from the front.
 pub(super) fn take_varint(rest: &mut &[u8]) -> Result<u64, ChunkError> {
     varint::read(|| take_byte(rest), ChunkError::Field("varint"))
 }
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(round_trip(&[5; 960]), 4);
         let rising: Vec<i64> = (0..960).map(|at| at * 15_000).collect();
         assert!(round_trip(&rising) <= 7);
-        // Six bits a value, and a reset costs one unit.
+        // Six bits per value; a reset costs one unit.
         let mut counter: Vec<i64> = (0..960).map(|at| at * 25 + at * at * 7919 % 38).collect();
         let len = round_trip(&counter);
         assert!((700..790).contains(&len), "{len}");

@@ -1,4 +1,4 @@
-//! What all histograms of one chunk share: schema, zero threshold, spans and custom bounds.
+//! The layout that all histograms of a chunk share: schema, zero threshold, spans and custom bounds.
 //!
 //! ```text
 //! zero threshold   byte 0: 0.0 · byte 1..=254: 2^(byte − 244) · 255: 64 bits
@@ -9,14 +9,14 @@
 //!                  unsigned 1000 × bound + 1, or 0 and 64 bits
 //! ```
 //!
-//! A list is refused when the bits that are left cannot hold it.
+//! A list is refused if the remaining bits cannot hold it.
 
 use super::ChunkError;
 use super::bits::{BitReader, BitWriter};
 use super::varbit::{read_signed, read_unsigned, write_signed, write_unsigned};
 use promkairos_model::{CUSTOM_BUCKETS_SCHEMA, Histogram, Span};
 
-/// The largest thousandfold of a bound that is written as a number.
+/// The largest bound × 1000 that is written as a number.
 const MAX_THOUSANDFOLD: f64 = 33_554_430.0;
 /// Added to the exponent of a zero threshold that is a power of two.
 const EXPONENT_BIAS: i64 = 244;
@@ -82,7 +82,7 @@ impl Layout {
         Ok(Self { schema, zero_threshold, positive_spans, negative_spans, custom_values })
     }
 
-    /// Buckets of the positive side, and of both.
+    /// The number of positive buckets, and of all buckets.
     pub(super) fn buckets(&self) -> (u64, u64) {
         let sum = |spans: &[Span]| spans.iter().map(|span| u64::from(span.length)).sum::<u64>();
         let positive = sum(&self.positive_spans);
@@ -144,7 +144,7 @@ fn read_length(bits: &mut BitReader<'_>) -> Result<usize, ChunkError> {
 
 fn write_bound(bits: &mut BitWriter, bound: f64) {
     let thousandfold = (bound * 1000.0).round();
-    // By bits: −0.0 must not become 0.0.
+    // Compared by bits: −0.0 must not become 0.0.
     let whole = (thousandfold / 1000.0).to_bits() == bound.to_bits();
     if whole && (0.0..=MAX_THOUSANDFOLD).contains(&(bound * 1000.0)) && bound.to_bits() >> 63 == 0 {
         write_unsigned(bits, thousandfold as u64 + 1);

@@ -1,12 +1,12 @@
 //! Compressed samples: pure bytes, no I/O.
 //!
-//! Chunks of kinds 1 to 3 are byte for byte those of Prometheus' remote read, so that they
-//! can be answered as they are stored; kind 4 is for files alone. Beside them lie two columns
-//! that Prometheus does not know: start timestamps and acceptance times.
+//! Chunks of kinds 1 to 3 have the same bytes as in Prometheus' remote read, so that they are
+//! returned as stored; kind 4 exists only in files. Two columns that Prometheus does not have are
+//! stored beside a chunk: start timestamps and acceptance times.
 //!
-//! A chunk keeps every bit of a float. Of a histogram it keeps all but these, as Prometheus
-//! does: no hint of a reset that it did not find itself, but that of a gauge (see [`HistogramAppender`]), and of a
-//! stale marker only the time and the sum.
+//! A chunk keeps every bit of a float. As in Prometheus, histograms lose two things: hints about
+//! resets that were not detected here, except gauge hints (see [`HistogramAppender`]), and all
+//! parts of a stale marker except its time and sum.
 //!
 //! ```
 //! use promkairos_chunk::{Appended, OpenChunk};
@@ -42,7 +42,7 @@ pub use packed::{Floats, pack};
 pub use points::Points;
 pub use xor::XorAppender;
 
-/// What a chunk holds; the numbers up to 3 are those of remote read.
+/// The kind of data in a chunk; the numbers up to 3 are the same as in remote read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ChunkKind {
@@ -52,7 +52,7 @@ pub enum ChunkKind {
     Histogram = 2,
     /// Float histograms.
     FloatHistogram = 3,
-    /// Floats in columns, as only files have them.
+    /// Floats in columns; only in files.
     Packed = 4,
 }
 
@@ -80,9 +80,9 @@ impl TryFrom<u8> for ChunkKind {
 /// A run of points of one series, strictly rising in time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chunk {
-    /// What it holds.
+    /// The kind of its data.
     pub kind: ChunkKind,
-    /// How many points; at least 1.
+    /// The number of points; at least 1.
     pub count: u16,
     /// Timestamp of the first point, in milliseconds.
     pub min_time: i64,
@@ -90,36 +90,36 @@ pub struct Chunk {
     pub max_time: i64,
     /// The encoded points.
     pub data: Bytes,
-    /// Start timestamps of the points, a column of its own; empty = all unknown (0).
+    /// Start timestamps of the points, a separate column; empty = all unknown (0).
     pub starts: ColumnBytes,
-    /// Acceptance times of the points in milliseconds, a column of its own; empty = not kept.
+    /// Acceptance times of the points in milliseconds, a separate column; empty = not kept.
     pub stamps: ColumnBytes,
 }
 
-/// What is wrong with the bytes of a chunk.
+/// Why the bytes of a chunk are invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ChunkError {
-    /// No such kind.
+    /// An unknown kind.
     #[error("unknown chunk kind {0}")]
     Kind(u8),
     /// The bytes end too early.
     #[error("chunk ends before its last point")]
     Truncated,
-    /// The data have another number of points than the chunk says.
+    /// The number of points in the data differs from the chunk's count.
     #[error("chunk of {expected} points has data of {found} points")]
     Count {
-        /// What the chunk says.
+        /// The count of the chunk.
         expected: u16,
-        /// What the data say.
+        /// The number of points in the data.
         found: u16,
     },
     /// A timestamp is not after the one before.
     #[error("timestamps in the chunk do not rise")]
     Order,
-    /// First and last timestamp are not what the chunk says.
+    /// The first or last timestamp differs from the chunk's time range.
     #[error("chunk says another time range than its points have")]
     TimeRange,
-    /// A number that makes no sense in its place.
+    /// A number that is impossible in this field.
     #[error("chunk has an impossible {0}")]
     Field(&'static str),
     /// Bytes after the last point.

@@ -1,8 +1,8 @@
-//! An open chunk of whatever kind, and a builder that cuts a run of points into chunks.
+//! An open chunk of any kind, and a builder that divides points into chunks.
 //!
-//! An [`OpenChunk`] always holds at least one point and never more than
-//! [`MAX_CHUNK_POINTS`]. What does not fit, be it for its kind, its time or its histogram
-//! layout, is never forced in: the caller is told to begin another chunk.
+//! An [`OpenChunk`] holds at least one point and at most [`MAX_CHUNK_POINTS`]. A point that does
+//! not fit because of its kind, time or histogram layout is never added; [`Appended`] says that a
+//! new chunk is needed.
 
 use super::Chunk;
 use super::column::Column;
@@ -11,23 +11,23 @@ use super::xor::XorAppender;
 use promkairos_model::limits::MAX_CHUNK_POINTS;
 use promkairos_model::{Point, Value};
 
-/// What became of a point given to an open chunk.
+/// The result of adding a point to an open chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Appended {
-    /// It is in.
+    /// The point was added.
     Yes,
-    /// It needs a new chunk: this one is full, of another kind or layout, or not before it in time.
+    /// A new chunk is needed: this one is full, has another kind or layout, or does not end before the point.
     Cut,
-    /// It needs a new chunk, because its counter was reset.
+    /// A new chunk is needed, because the counter was reset.
     Reset,
 }
 
-/// A chunk that still grows.
+/// A chunk that is still growing.
 #[derive(Debug, Clone)]
 pub struct OpenChunk {
     body: Body,
-    /// Start timestamps and acceptance times, once there is one that is not 0.
+    /// Start timestamps and acceptance times, if any is not 0.
     sides: Option<Box<Sides>>,
 }
 
@@ -44,7 +44,7 @@ struct Sides {
 }
 
 impl OpenChunk {
-    /// A chunk with its first point. `stamp` is the acceptance time in milliseconds; 0 = not kept.
+    /// A chunk with one point. `stamp` is the acceptance time in milliseconds; 0 = not kept.
     pub fn new(point: &Point, stamp: i64) -> Self {
         match &point.value {
             Value::Float(value) => {
@@ -59,7 +59,7 @@ impl OpenChunk {
         }
     }
 
-    /// The same for a float: timestamp, start timestamp and acceptance time in milliseconds.
+    /// A chunk with one float: timestamp, start timestamp and acceptance time in milliseconds.
     #[inline]
     pub fn with_float(timestamp: i64, start: i64, value: f64, stamp: i64) -> Self {
         let body = Body::Floats(XorAppender::new(timestamp, value));
@@ -68,7 +68,7 @@ impl OpenChunk {
         chunk
     }
 
-    /// Adds a point, or says why not.
+    /// Adds a point, or returns why it does not fit.
     pub fn append(&mut self, point: &Point, stamp: i64) -> Appended {
         let histogram = match &point.value {
             Value::Float(value) => {
@@ -87,7 +87,7 @@ impl OpenChunk {
         appended
     }
 
-    /// Adds a float, or says why not.
+    /// Adds a float, or returns why it does not fit.
     #[inline]
     pub fn append_float(&mut self, timestamp: i64, start: i64, value: f64, stamp: i64) -> Appended {
         let Body::Floats(appender) = &mut self.body else { return Appended::Cut };
@@ -99,7 +99,7 @@ impl OpenChunk {
         Appended::Yes
     }
 
-    /// Adds a point; where it needs a new chunk, begins one and gives back the old one.
+    /// Adds a point. If it needs a new chunk, begins one and returns the old one.
     pub fn push(&mut self, point: &Point, stamp: i64) -> Option<Chunk> {
         let appended = self.append(point, stamp);
         if appended == Appended::Yes {
@@ -129,7 +129,7 @@ impl OpenChunk {
         sides.stamps.push(stamp);
     }
 
-    /// How many points; at least 1.
+    /// The number of points; at least 1.
     pub fn count(&self) -> usize {
         match &self.body {
             Body::Floats(appender) => appender.count(),
@@ -154,7 +154,7 @@ impl OpenChunk {
         }
     }
 
-    /// The last value, where the chunk holds floats.
+    /// The last value, if the chunk holds floats.
     pub fn last_float(&self) -> Option<f64> {
         match &self.body {
             Body::Floats(appender) => Some(appender.last_value()),
@@ -162,7 +162,7 @@ impl OpenChunk {
         }
     }
 
-    /// Bytes on the heap, about.
+    /// Approximate bytes on the heap.
     pub fn heap_bytes(&self) -> usize {
         let body = match &self.body {
             Body::Floats(appender) => appender.heap_bytes(),
@@ -174,7 +174,7 @@ impl OpenChunk {
         body + sides
     }
 
-    /// The points so far. The open chunk goes on.
+    /// The points so far. The open chunk stays usable.
     pub fn to_chunk(&self) -> Chunk {
         let mut chunk = match &self.body {
             Body::Floats(appender) => appender.to_chunk(),
@@ -188,7 +188,7 @@ impl OpenChunk {
     }
 }
 
-/// Cuts points into chunks.
+/// Divides points into chunks.
 #[derive(Debug, Default)]
 pub struct ChunkBuilder {
     closed: Vec<Chunk>,
@@ -196,8 +196,8 @@ pub struct ChunkBuilder {
 }
 
 impl ChunkBuilder {
-    /// Adds a point, which should be later than all before: one that is not begins a chunk
-    /// that overlaps. `stamp` is the acceptance time in milliseconds; 0 = not kept.
+    /// Adds a point. It should be later than all before; otherwise it begins a chunk that overlaps.
+    /// `stamp` is the acceptance time in milliseconds; 0 = not kept.
     pub fn push(&mut self, point: &Point, stamp: i64) {
         match &mut self.open {
             Some(open) => self.closed.extend(open.push(point, stamp)),
@@ -212,7 +212,7 @@ impl ChunkBuilder {
     }
 }
 
-/// Cuts points that rise in time into chunks, without acceptance times.
+/// Divides points into chunks without acceptance times. The points must rise in time.
 pub fn encode_points<'a>(points: impl IntoIterator<Item = &'a Point>) -> Vec<Chunk> {
     let mut builder = ChunkBuilder::default();
     for point in points {

@@ -1,5 +1,5 @@
-//! Chunks of kind 4: floats that are decimal numbers of few digits, in blocks that are written
-//! once and read whole.
+//! Chunks of kind 4: floats that are decimal numbers with few digits, in blocks that are written
+//! once and read as a whole.
 //!
 //! ```text
 //! u8       digits after the point, 0 to 15
@@ -9,10 +9,9 @@
 //!          one before · 8 bytes: its bits, little-endian
 //! ```
 //!
-//! Columns are those of `integers`. A decimal number of at most 15 digits and its quotient by
-//! a power of ten up to 10^22 are the same float, so every bit comes back; what does not is among the
-//! others, as stale markers and infinities are. Only files of the embedded store have such chunks: no
-//! protocol knows them.
+//! Columns are encoded by `integers`. A decimal number of at most 15 digits and its quotient by a power of ten up to
+//! 10^22 are the same float, so every bit is restored. Other values, such as stale markers and infinities, are listed
+//! at the end. Only files of the embedded store have such chunks: no protocol knows them.
 
 use super::column::{Column, ColumnBytes, ColumnValues};
 use super::{Chunk, ChunkError, ChunkKind, integers};
@@ -21,26 +20,26 @@ use promkairos_model::varint;
 /// The powers of ten that a value may be multiplied by.
 const POWERS: [f64; 16] =
     [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
-/// 1.5 × 2^52: adding it and taking it away again rounds what is below [`MOST`].
+/// 1.5 × 2^52: adding and subtracting it rounds numbers below [`MOST`].
 const ROUNDS: f64 = 6_755_399_441_055_744.0;
 /// 2^51: integers below it are rounded exactly.
 const MOST: f64 = 2_251_799_813_685_248.0;
-/// One in so many values may be no decimal number.
+/// Most values that may not be decimal numbers: one in this number of values.
 const OTHERS: usize = 4;
 
-/// Times and values of floats, a column each; times rise strictly.
+/// Times and values of floats in columns; times rise strictly.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Floats {
     /// Milliseconds since 1970.
     pub times: Vec<i64>,
-    /// As many values.
+    /// One value for each time.
     pub values: Vec<f64>,
-    /// As many start timestamps; none at all when they are all unknown.
+    /// One start timestamp for each time; empty if all are unknown.
     pub starts: Vec<i64>,
 }
 
 impl Floats {
-    /// The floats of chunks that follow each other in time; those of histograms have none.
+    /// The floats of chunks that follow each other in time; histogram chunks have none.
     pub fn of(chunks: &[Chunk]) -> Result<Self, ChunkError> {
         let mut floats = Self::default();
         for chunk in chunks {
@@ -60,7 +59,7 @@ impl Floats {
     }
 }
 
-/// Packs the floats of `range` into one chunk. None when too many of them are no decimal numbers.
+/// Packs the floats of `range` into one chunk. `None` if too many of them are not decimal numbers.
 pub fn pack(floats: &Floats, range: std::ops::Range<usize>) -> Option<Chunk> {
     let (times, values) = (floats.times.get(range.clone())?, &floats.values[range.clone()]);
     let (&min_time, &max_time) = (times.first()?, times.last()?);
@@ -92,7 +91,7 @@ pub fn pack(floats: &Floats, range: std::ops::Range<usize>) -> Option<Chunk> {
     })
 }
 
-/// The integer that the float is, times a power of ten.
+/// The float times a power of ten, if that is an integer that restores the float.
 #[inline]
 fn integer(value: f64, power: f64) -> Option<i64> {
     let rounded = value * power + ROUNDS - ROUNDS;
@@ -108,8 +107,8 @@ fn float(integer: i64, power: f64) -> f64 {
     integer as f64 / power
 }
 
-/// The digits after the point with which the values take the fewest bits, about: each costs every
-/// value, and too few make others of some.
+/// The number of decimal digits with which the values take about the fewest bits: each digit
+/// lengthens every value, but with too few digits some values are not integers.
 fn digits_of(values: &[f64]) -> Option<usize> {
     let mut needed = [0; POWERS.len()];
     let (mut others, mut before) = (0, None);
@@ -133,7 +132,7 @@ fn digits_of(values: &[f64]) -> Option<usize> {
     candidates.min_by_key(|digits| bits(*digits))
 }
 
-/// The values as integers, and the places of those that are none, where the integer before stands.
+/// The values as integers, and the positions of other values, which repeat the integer before.
 fn split(values: &[f64], power: f64) -> Option<(Vec<i64>, Vec<usize>)> {
     let (mut integers, mut others) = (Vec::with_capacity(values.len()), Vec::new());
     let mut last = values.iter().find_map(|value| integer(*value, power))?;
@@ -158,7 +157,7 @@ pub(super) struct Unpacked {
 }
 
 impl Unpacked {
-    /// Reads the samples of `chunk` in place of what was there.
+    /// Replaces the content by the samples of `chunk`.
     pub(super) fn read(&mut self, chunk: &Chunk) -> Result<(), ChunkError> {
         let count = usize::from(chunk.count);
         let (&digits, rest) = chunk.data.split_first().ok_or(ChunkError::Truncated)?;
@@ -229,7 +228,7 @@ mod tests {
         let walk = |at: i64| (at * 7919 % 2000) as f64 / 1000.0;
         let len = round_trip(&floats((0..960).map(walk).collect())).expect("packed");
         assert!(len <= 960 * 11 / 8 + 30, "{len}");
-        // What is no decimal number is left to others.
+        // Values that are not decimal numbers are left to other encodings.
         assert_eq!(round_trip(&floats((1..960).map(|at| f64::from(at).sqrt()).collect())), None);
         assert_eq!(round_trip(&floats(vec![f64::NAN; 5])), None);
     }

@@ -1,7 +1,7 @@
-//! Reading chunks: as points, as floats alone, and checking them whole.
+//! Reads chunks as points or as floats alone, and validates them.
 //!
-//! Bytes are never trusted: whatever they are, reading ends in points that rise in time
-//! or in a [`ChunkError`], and allocates no more than the bytes can stand for.
+//! Bytes are never trusted: reading any bytes yields points that rise in time or a [`ChunkError`],
+//! and allocates no more than the bytes can represent.
 
 use super::column::ColumnValues;
 use super::histogram::HistogramReader;
@@ -11,8 +11,8 @@ use super::{Chunk, ChunkError, ChunkKind};
 use promkairos_model::{Point, TimeRange, Value};
 
 impl Chunk {
-    /// Whether it has a point in the range. Both of its times are those of points, so it is decoded only where it
-    /// begins before the range and ends after it.
+    /// Whether a point is in the range. Its first and last time are times of points, so the chunk
+    /// is decoded only if it begins before the range and ends after it.
     pub fn has_point_in(&self, range: TimeRange) -> Result<bool, ChunkError> {
         if range.contains(self.min_time) || range.contains(self.max_time) {
             return Ok(true);
@@ -41,7 +41,7 @@ impl Chunk {
         Points { body: body.unwrap_or_else(Body::Failed), starts, left: self.count }
     }
 
-    /// The acceptance times, one a point, in milliseconds; 0 = not kept. Ends after the first error.
+    /// The acceptance times, one per point, in milliseconds; 0 = not kept. Ends after the first error.
     pub fn stamps(&self) -> ColumnValues<'_> {
         ColumnValues::new(&self.stamps, self.count)
     }
@@ -51,14 +51,14 @@ impl Chunk {
         self.points().zip(self.stamps()).map(|(point, stamp)| Ok((point?, stamp?)))
     }
 
-    /// Calls `visit` with every timestamp and float; a chunk of histograms has none.
-    /// The fast way to read floats.
+    /// Calls `visit` with every timestamp and float; a histogram chunk has none. The fast way to
+    /// read floats.
     #[inline]
     pub fn visit_floats(&self, visit: impl FnMut(i64, f64)) -> Result<(), ChunkError> {
         self.visit_floats_in(TimeRange::ALL, visit)
     }
 
-    /// The same for those of a range; of a chunk that is read point by point others may come too.
+    /// As `visit_floats`, for the range; from chunks that are read point by point, it may pass others too.
     #[inline]
     pub fn visit_floats_in(
         &self,
@@ -85,12 +85,12 @@ impl Chunk {
         Ok(unpacked)
     }
 
-    /// Appends every timestamp and float to `floats`; a chunk of histograms has none.
+    /// Appends every timestamp and float to `floats`; a histogram chunk has none.
     pub fn floats(&self, floats: &mut Vec<(i64, f64)>) -> Result<(), ChunkError> {
         self.visit_floats(|timestamp, value| floats.push((timestamp, value)))
     }
 
-    /// Decodes everything and compares it with what the chunk says of itself.
+    /// Decodes everything and compares it with the chunk's count and time range.
     pub fn validate(&self) -> Result<(), ChunkError> {
         let mut points = self.points();
         let (mut first, mut last) = (None, None);
@@ -123,7 +123,7 @@ pub struct Points<'a> {
 enum Body<'a> {
     Floats(XorReader<'a>),
     Histograms(Box<HistogramReader<'a>>),
-    /// With the place of the next one.
+    /// With the position of the next point.
     Unpacked(Box<Unpacked>, usize),
     Failed(ChunkError),
 }

@@ -1,12 +1,12 @@
 //! Numbers in bits: the variable-length code of histogram chunks.
 //!
-//! A prefix of ones says how many bits follow. A signed field of n bits holds
-//! −(2^(n−1) − 1) to 2^(n−1): one more above zero than below.
+//! A prefix of ones gives the number of bits that follow. A signed field of n bits holds −(2^(n−1)
+//! − 1) to 2^(n−1): one more value above zero than below.
 
 use super::ChunkError;
 use super::bits::{BitReader, BitWriter};
 
-/// Bits that follow a prefix of so many ones.
+/// The number of bits that follow a prefix, by its number of ones.
 const WIDTHS: [u32; 9] = [0, 3, 6, 9, 12, 18, 25, 56, 64];
 
 /// Writes a signed number.
@@ -21,7 +21,7 @@ pub(super) fn write_unsigned(bits: &mut BitWriter, value: u64) {
     write_prefixed(bits, ones, value);
 }
 
-/// Reads what [`write_signed`] wrote.
+/// Reads a number written by [`write_signed`].
 #[inline]
 pub(super) fn read_signed(bits: &mut BitReader<'_>) -> Result<i64, ChunkError> {
     match bits.read_ones(8)? {
@@ -33,7 +33,7 @@ pub(super) fn read_signed(bits: &mut BitReader<'_>) -> Result<i64, ChunkError> {
     }
 }
 
-/// Reads what [`write_unsigned`] wrote.
+/// Reads a number written by [`write_unsigned`].
 #[inline]
 pub(super) fn read_unsigned(bits: &mut BitReader<'_>) -> Result<u64, ChunkError> {
     match bits.read_ones(8)? {
@@ -42,7 +42,7 @@ pub(super) fn read_unsigned(bits: &mut BitReader<'_>) -> Result<u64, ChunkError>
     }
 }
 
-/// Whether `value` fits a signed field of `width` bits.
+/// Whether `value` fits into a signed field of `width` bits.
 #[inline]
 pub(super) fn fits(value: i64, width: u32) -> bool {
     match width {
@@ -76,7 +76,7 @@ fn write_prefixed(bits: &mut BitWriter, ones: usize, value: u64) {
     }
 }
 
-/// An integer coded by the delta of its delta.
+/// An integer coded by the delta of its deltas.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct IntValue {
     pub(super) value: i64,

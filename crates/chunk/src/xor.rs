@@ -23,7 +23,7 @@ use promkairos_model::varint::{self, unzigzag, zigzag};
 /// Widths of the deltas of deltas, by the number of ones in the prefix.
 const TIME_WIDTHS: [u32; 5] = [0, 14, 17, 20, 64];
 
-/// An open chunk of floats. Takes what it is given: order and length are the caller's.
+/// An open chunk of floats. The caller ensures the order and the number of samples.
 #[derive(Debug, Clone)]
 pub struct XorAppender {
     bits: BitWriter,
@@ -36,7 +36,7 @@ pub struct XorAppender {
 }
 
 impl XorAppender {
-    /// A chunk with its first sample.
+    /// A chunk with one sample.
     pub fn new(timestamp: i64, value: f64) -> Self {
         let mut bits = BitWriter::default();
         varint::write(zigzag(timestamp), |byte| bits.write(u64::from(byte), 8));
@@ -53,7 +53,7 @@ impl XorAppender {
         }
     }
 
-    /// Adds a sample that is later than all before. There must be fewer than 65,535.
+    /// Adds a sample later than all before. The chunk must have fewer than 65,535.
     #[inline]
     pub fn append(&mut self, timestamp: i64, value: f64) {
         let delta = timestamp.wrapping_sub(self.time);
@@ -70,7 +70,7 @@ impl XorAppender {
         self.count += 1;
     }
 
-    /// How many samples.
+    /// The number of samples.
     pub fn count(&self) -> usize {
         usize::from(self.count)
     }
@@ -90,7 +90,7 @@ impl XorAppender {
         f64::from_bits(self.value)
     }
 
-    /// The samples so far. The appender goes on.
+    /// The samples so far. The appender stays usable.
     pub fn to_chunk(&self) -> Chunk {
         Chunk {
             kind: ChunkKind::Xor,
@@ -134,7 +134,7 @@ fn read_time(bits: &mut BitReader<'_>) -> Result<i64, ChunkError> {
     Ok(from_field(bits.read(width)?, width))
 }
 
-/// Which bits of an xor were significant when last said.
+/// The range of significant bits of an xor, as last written.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Window {
     leading: u8,
@@ -142,10 +142,10 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// None was said yet; no xor fits.
+    /// No window was written yet; no xor fits.
     pub(super) const NONE: Self = Self { leading: u8::MAX, trailing: 0 };
 
-    /// Writes the xor of a value and the one before.
+    /// Writes the xor of a value and the previous one.
     #[inline]
     pub(super) fn write(&mut self, bits: &mut BitWriter, xor: u64) {
         if xor == 0 {
@@ -165,12 +165,12 @@ impl Window {
         }
         *self = Self { leading, trailing };
         let length = 64 - u32::from(leading) - u32::from(trailing);
-        // 64 does not fit six bits; 0 never occurs and stands for it.
+        // 64 does not fit into six bits and is written as 0, which is not a valid length.
         bits.write(0b11 << 11 | u64::from(leading) << 6 | u64::from(length & 63), 13);
         bits.write(xor >> trailing, length);
     }
 
-    /// Reads what [`Window::write`] wrote.
+    /// Reads an xor written by [`Window::write`].
     #[inline]
     pub(super) fn read(&mut self, bits: &mut BitReader<'_>) -> Result<u64, ChunkError> {
         match bits.read_ones(2)? {
@@ -182,10 +182,10 @@ impl Window {
         Ok(bits.read(self.length())? << self.trailing)
     }
 
-    /// Bits of the field that says a new window.
+    /// Bits of the field with a new window.
     const FIELD: u32 = 11;
 
-    /// The window that the lowest bits of `field` say.
+    /// The window in the lowest bits of `field`.
     #[inline]
     fn of_field(field: u64) -> Result<Self, ChunkError> {
         let leading = (field >> 6 & 31) as u8;
@@ -197,14 +197,14 @@ impl Window {
         Ok(Self { leading, trailing })
     }
 
-    /// How many bits are significant; there must be a window.
+    /// The number of significant bits; there must be a window.
     #[inline]
     fn length(self) -> u32 {
         64 - u32::from(self.leading) - u32::from(self.trailing)
     }
 }
 
-/// A float coded by its xor with the one before.
+/// A float coded by its xor with the previous one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct XorValue {
     pub(super) value: u64,
@@ -266,7 +266,7 @@ impl<'a> XorReader<'a> {
         })
     }
 
-    /// The next sample, or none after the last.
+    /// The next sample, or `None` after the last.
     #[inline]
     pub(super) fn next_sample(&mut self) -> Result<Option<(i64, f64)>, ChunkError> {
         if self.read >= 2 {
@@ -282,7 +282,7 @@ impl<'a> XorReader<'a> {
         Ok(Some((self.time, f64::from_bits(self.value))))
     }
 
-    /// The first two samples have codes of their own.
+    /// Reads one of the first two samples, which have codes of their own.
     fn read_early(&mut self) -> Result<bool, ChunkError> {
         if self.read == self.count {
             return Ok(false);
@@ -309,13 +309,13 @@ impl<'a> XorReader<'a> {
         Ok(())
     }
 
-    /// Bits after what was read.
+    /// Bits behind the last sample read.
     pub(super) fn remaining(&self) -> usize {
         self.bits.remaining()
     }
 }
 
-/// Hands every sample of a chunk to `visit`: what [`XorReader`] gives one by one, in half of the time.
+/// Passes every sample of a chunk to `visit`, as [`XorReader`] returns them, but twice as fast.
 #[inline]
 pub(super) fn visit(
     data: &[u8],
@@ -333,7 +333,7 @@ pub(super) fn visit(
     let mut left = u32::from(count - read);
     while left > 0 {
         let mut top = bits.word_at(place);
-        // The same value again, in step, is two zeros: what is constant has little else.
+        // A repeated value at the same interval is two zero bits: a constant series has little else.
         if top >> 62 == 0 {
             let alike = left.min(top.leading_zeros().min(BitSlice::AT_ONCE) / 2);
             let end = place + 2 * alike as usize;
@@ -346,7 +346,7 @@ pub(super) fn visit(
         }
         left -= 1;
         if top >> 63 == 0 {
-            // In step, as nearly all are.
+            // The same interval, as for nearly all samples.
             (place, top) = (place + 1, top << 1);
         } else {
             let ones = top.leading_ones().min(4);
@@ -361,7 +361,7 @@ pub(super) fn visit(
             return Err(ChunkError::Order);
         }
         time = next;
-        // Of what was looked at one bit less than `AT_ONCE` is left, which holds most values whole.
+        // `AT_ONCE` minus one bits of the word are left, which hold most values completely.
         let (mut used, mut length) = (1, 0);
         if top >> 63 == 1 {
             used = 2;
@@ -387,7 +387,7 @@ pub(super) fn visit(
     Ok(())
 }
 
-/// The last of so many times that follow one, if they rise.
+/// The last of `count` times after `time`, if they rise.
 #[inline]
 fn last_of(time: i64, delta: i64, count: u32) -> Option<i64> {
     let reach = delta.checked_mul(i64::from(count)).filter(|_| delta > 0)?;
@@ -450,8 +450,8 @@ mod tests {
         }
     }
 
-    /// Values of every code: the same again, within the window before, in a new one.
-    /// Some stay for a while.
+    /// Values for each code: unchanged, within the previous window, and with a new window. Some
+    /// repeat for a while.
     fn sample_steps() -> impl Strategy<Value = Vec<(i64, f64)>> {
         let step = prop_oneof![4 => Just(15_000), 1 => 1i64..100_000, 1 => 1i64..1 << 50];
         let value = prop_oneof![
@@ -478,7 +478,7 @@ mod tests {
     }
 
     proptest! {
-        /// Also of bytes that are cut or changed.
+        /// Also for bytes that are cut or changed.
         #[test]
         fn a_visit_sees_what_is_read_one_by_one(
             steps in sample_steps(),

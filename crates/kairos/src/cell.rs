@@ -27,7 +27,7 @@ const EXEMPLAR_VERSION: u8 = 1;
 const LEGACY_FLOAT: u8 = 1;
 const LEGACY_DOUBLE: u8 = 2;
 
-/// What a cell holds.
+/// The value of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell {
     /// `kairos_long`, or `kairos_legacy` with an integer.
@@ -40,7 +40,7 @@ pub enum Cell {
     Histogram {
         /// The histogram.
         histogram: Histogram,
-        /// When the counter began, in milliseconds; 0 = unknown.
+        /// Start time of the counter, in milliseconds since 1970; 0 = unknown.
         start_timestamp: i64,
     },
     /// `prom_exemplar`.
@@ -50,7 +50,7 @@ pub enum Cell {
         /// The observed value.
         value: Double,
     },
-    /// A type of another plug-in.
+    /// A data type of another plug-in.
     Unknown,
 }
 
@@ -65,7 +65,7 @@ impl PartialEq for Double {
 }
 
 impl Cell {
-    /// Reads the cell of a row of this type. The offset matters for `kairos_legacy` only. Types of
+    /// Reads the cell of a row of this type. The offset matters only for `kairos_legacy`. Types of
     /// other plug-ins never fail.
     pub fn decode(data_type: &DataType, offset: Offset, value: &[u8]) -> Result<Self, DecodeError> {
         Ok(match data_type {
@@ -88,7 +88,7 @@ impl Cell {
         })
     }
 
-    /// The value as a point of a series has it, with its start timestamp; None for what is none.
+    /// The value as a point of a series, with its start timestamp; `None` if it is not a point.
     /// Longs above 2^53 are rounded to the nearest double.
     pub fn into_value(self) -> Option<(Value, i64)> {
         match self {
@@ -114,8 +114,8 @@ pub fn encode_double(value: f64) -> [u8; 8] {
     value.to_bits().to_be_bytes()
 }
 
-/// The value of a `prom_histogram` cell. `start_timestamp` is in milliseconds, 0 = unknown. Fails
-/// when spans and buckets do not agree.
+/// The value of a `prom_histogram` cell. `start_timestamp` is in milliseconds; 0 = unknown. Fails
+/// if spans and buckets do not agree.
 pub fn encode_histogram(
     histogram: &Histogram,
     start_timestamp: i64,
@@ -128,7 +128,7 @@ pub fn encode_exemplar(labels: &Labels, value: f64) -> Vec<u8> {
     [&[EXEMPLAR_VERSION][..], &encode_double(value), labels.as_bytes()].concat()
 }
 
-/// The column of a `prom_exemplar` cell: several exemplars may share a millisecond.
+/// The column of a `prom_exemplar` cell; the hash separates exemplars of the same millisecond.
 pub fn exemplar_column(offset: Offset, labels: &Labels) -> [u8; 12] {
     let mut out = [0; 12];
     out[..4].copy_from_slice(&offset.to_bytes());
@@ -170,14 +170,14 @@ pub fn encode_legacy_double(value: f64) -> [u8; 9] {
     out
 }
 
-/// The value of a `kairos_string` cell. Fails beyond 65,535 bytes.
+/// The value of a `kairos_string` cell. Fails for more than 65,535 bytes.
 pub fn encode_string(text: &str) -> Result<Vec<u8>, EncodeError> {
     let mut out = vec![0; 2];
     for unit in text.encode_utf16() {
         let low = |shift: u16| 0x80 | (unit >> shift & 0x3F) as u8;
         match unit {
             1..=0x7F => out.push(unit as u8),
-            // NUL too takes two bytes, and each half of a surrogate pair three.
+            // NUL takes two bytes too, and each surrogate takes three.
             0 | 0x80..=0x7FF => out.extend([0xC0 | (unit >> 6) as u8, low(0)]),
             0x800.. => out.extend([0xE0 | (unit >> 12) as u8, low(6), low(0)]),
         }

@@ -1,13 +1,13 @@
-//! What the cells of a row hold, and which index a type of row is found by.
+//! The data types of rows, and the index that a row of each type is found by.
 //!
-//! KairosDB asks only for index rows under `table_name = 'data_points'`, so types
-//! that it cannot show stand under `'prometheus'`: see `docs/FORMAT.md`.
+//! KairosDB reads only index rows with `table_name = 'data_points'`, so rows of types that it
+//! cannot display are indexed under `'prometheus'`: see `docs/FORMAT.md`.
 
 use std::fmt;
 
 use promkairos_model::Value;
 
-/// `table_name` of the index tables: who can find a row.
+/// `table_name` of the index tables: the programs that can find a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TableName {
     /// KairosDB and promkairos.
@@ -17,7 +17,7 @@ pub enum TableName {
 }
 
 impl TableName {
-    /// Both.
+    /// Both table names.
     pub const ALL: [Self; 2] = [Self::DataPoints, Self::Prometheus];
 
     /// The text in the tables.
@@ -28,7 +28,7 @@ impl TableName {
         }
     }
 
-    /// The name with this text.
+    /// The table name with this text.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|name| name.as_str() == text)
     }
@@ -37,26 +37,26 @@ impl TableName {
 /// The type of all cells in a row.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DataType {
-    /// Numbers from before KairosDB 1.0; the column tells long from float.
+    /// Numbers from before KairosDB 1.0; the column distinguishes long from float.
     Legacy,
     /// 64-bit integers.
     Long,
-    /// Doubles, finite ones as a rule.
+    /// Doubles, usually finite.
     Double,
-    /// Text. Not a number: nothing for Prometheus.
+    /// Text: not a number, so not visible in Prometheus.
     String,
-    /// Ours: doubles that KairosDB cannot show.
+    /// Our type: doubles that KairosDB cannot display.
     PromDouble,
-    /// Ours: native histograms.
+    /// Our type: native histograms.
     PromHistogram,
-    /// Ours: exemplars.
+    /// Our type: exemplars.
     PromExemplar,
-    /// Any other plug-in's type: to be skipped.
+    /// A type of any other plug-in: skipped.
     Other(Box<str>),
 }
 
 impl DataType {
-    /// All but [`Self::Other`].
+    /// All types but [`Self::Other`].
     pub const KNOWN: [Self; 7] = [
         Self::Legacy,
         Self::Long,
@@ -87,7 +87,7 @@ impl DataType {
         }
     }
 
-    /// The type of the row that a point goes to.
+    /// The data type of the row for a point.
     pub fn of(value: &Value) -> Self {
         match value {
             Value::Float(value) => Self::of_float(*value),
@@ -95,13 +95,13 @@ impl DataType {
         }
     }
 
-    /// The type of the row that a float goes to: KairosDB shows finite ones, and answers 500 to any
-    /// query that meets another.
+    /// The data type of the row for a float. KairosDB displays finite floats, and answers 500 to
+    /// any query that reads another.
     pub fn of_float(value: f64) -> Self {
         if value.is_finite() { Self::Double } else { Self::PromDouble }
     }
 
-    /// The index that rows of this type stand in.
+    /// The index that lists rows of this type.
     pub fn table_name(&self) -> TableName {
         match self {
             Self::PromDouble | Self::PromHistogram | Self::PromExemplar => TableName::Prometheus,

@@ -1,31 +1,31 @@
-//! Why bytes are refused, in both directions.
+//! Why bytes or values are refused, in decoding and encoding.
 
 use promkairos_model::{HistogramError, LabelError};
 
-/// Bytes that are not what their table and type promise.
+/// Bytes that contradict their table and data type.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum DecodeError {
-    /// They end too early.
+    /// The bytes end too early.
     #[error("{0} ends too early")]
     Truncated(&'static str),
-    /// Bytes are left over.
+    /// Bytes are left at the end.
     #[error("{what} has {bytes} bytes too many")]
     TrailingBytes {
-        /// What was read.
+        /// The object that was read.
         what: &'static str,
-        /// How many are left.
+        /// Number of bytes left.
         bytes: usize,
     },
-    /// Not a text in UTF-8, or in Java's modified UTF-8.
+    /// Invalid UTF-8, or invalid modified UTF-8 of Java.
     #[error("{0} is not valid text")]
     Text(&'static str),
     /// A variable-length number of more than 64 bits, or a value too large for its field.
     #[error("{0} is out of range")]
     OutOfRange(&'static str),
-    /// A layout newer than this program knows.
+    /// A layout that is newer than this program.
     #[error("{what} has the unknown version {version}")]
     Version {
-        /// What was read.
+        /// The object that was read.
         what: &'static str,
         /// Its first byte.
         version: u8,
@@ -33,7 +33,7 @@ pub enum DecodeError {
     /// Bits that must be zero are set.
     #[error("{what} has the unknown flags {flags:#04x}")]
     Flags {
-        /// What was read.
+        /// The object that was read.
         what: &'static str,
         /// The flags.
         flags: u8,
@@ -67,10 +67,10 @@ pub enum EncodeError {
     /// More than 255 bytes.
     #[error("the data type's name has {0} bytes, the limit is 255")]
     DataTypeTooLong(usize),
-    /// In a row key of `kairos_legacy` a NUL after the row time would announce a data type.
+    /// In a row key of `kairos_legacy`, a NUL after the row time would mean that a data type follows.
     #[error("tag name {0:?} of a kairos_legacy row starts with NUL")]
     LegacyTagName(String),
-    /// More than Cassandra takes.
+    /// The key is longer than Cassandra allows.
     #[error("the row key has {bytes} bytes, Cassandra takes {limit}")]
     KeyTooLong {
         /// Its length.
@@ -78,10 +78,10 @@ pub enum EncodeError {
         /// The limit.
         limit: usize,
     },
-    /// The same tag twice.
+    /// The same tag more than once.
     #[error("tag {0:?} occurs twice")]
     DuplicateTag(String),
-    /// Spans that do not say how many buckets there are.
+    /// Spans that contradict the number of buckets.
     #[error("histogram spans and buckets do not agree")]
     HistogramShape,
     /// More than 65,535 bytes of modified UTF-8.

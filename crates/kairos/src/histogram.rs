@@ -15,7 +15,7 @@
 //! counts  integer: varint count and zero count, zigzag deltas; float: f64 BE throughout
 //! ```
 //!
-//! There are as many buckets as the spans say. Invariant: what decodes is a valid histogram.
+//! The spans give the number of buckets. Invariant: a decoded histogram is valid.
 
 use super::reader::Reader;
 use super::{DecodeError, EncodeError};
@@ -29,8 +29,8 @@ const CUSTOM: u8 = 0x08;
 const START: u8 = 0x10;
 const ALL_FLAGS: u8 = 0x1F;
 
-/// The value of a cell with a valid histogram. `start_timestamp` is in milliseconds, 0 = unknown.
-/// Fails when spans and buckets do not agree.
+/// The value of a cell with a valid histogram. `start_timestamp` is in milliseconds; 0 = unknown.
+/// Fails if spans and buckets do not agree.
 pub(super) fn encode(histogram: &Histogram, start_timestamp: i64) -> Result<Vec<u8>, EncodeError> {
     let h = histogram;
     let (positive, negative) = match &h.counts {
@@ -150,7 +150,7 @@ fn read_integer_counts(reader: &mut Reader<'_>, buckets: [u64; 2]) -> Result<Cou
     let count = reader.varint()?;
     let zero_count = reader.varint()?;
     let mut deltas = |number| -> Result<Vec<i64>, DecodeError> {
-        // Every delta takes a byte at least.
+        // Every delta takes at least one byte.
         let number = reader.at_most(number, 1)?;
         (0..number).map(|_| reader.zigzag()).collect()
     };
@@ -311,7 +311,7 @@ mod tests {
         let mut bytes = vec![1, 0, 0];
         bytes.extend_from_slice(&[0; 16]);
         let huge = [0xff, 0xff, 0xff, 0xff, 0x0f];
-        // A span of 2^32 - 1 buckets, and as many spans.
+        // A span of 2^32 - 1 buckets, and the same number of spans.
         let span = [&bytes[..], &[1, 0], &huge, &[0, 0, 0]].concat();
         assert_eq!(decode(&span), Err(DecodeError::Truncated("prom_histogram")));
         let spans = [&bytes[..], &huge].concat();
@@ -322,7 +322,7 @@ mod tests {
         lengths.iter().map(|&(offset, length)| Span { offset, length }).collect()
     }
 
-    /// As many counts as the spans need, out of a supply that is repeated.
+    /// The number of counts that the spans need, from a supply that is repeated.
     fn counts_for(spans: &[Span], supply: &[u32]) -> Vec<u32> {
         let number = span_buckets(spans) as usize;
         supply.iter().copied().cycle().take(number).collect()

@@ -1,4 +1,4 @@
-//! Rows of the tables that lead to `data_points`, as plain values.
+//! Rows of the tables that index `data_points`, as plain values.
 //!
 //! ```text
 //! string_index          metric names: which metrics exist at all
@@ -9,8 +9,8 @@
 //! service_index         metric family -> type, help, unit
 //! ```
 //!
-//! `value` of all index rows is [`INDEX_VALUE`], which makes their TTL readable; KairosDB leaves it
-//! null and reads both. What must be written when is the store's affair.
+//! The `value` of all our index rows is [`INDEX_VALUE`], so that their TTL can be read; KairosDB
+//! writes null and reads both. The store decides which rows are written when.
 
 use std::collections::BTreeSet;
 
@@ -28,14 +28,14 @@ pub const INDEX_VALUE: &str = "";
 pub struct TimeIndexRow {
     /// Partition key.
     pub metric: Box<str>,
-    /// Who can find it.
+    /// The programs that can find the row.
     pub table_name: TableName,
     /// Start of the row.
     pub row_time: RowTime,
 }
 
 impl TimeIndexRow {
-    /// The row that leads to a row of data.
+    /// The index row of a row of data.
     pub fn of(key: &RowKey) -> Self {
         Self {
             metric: key.metric.clone(),
@@ -54,14 +54,14 @@ pub struct RowKeyRow {
     pub table_name: TableName,
     /// Partition key.
     pub row_time: RowTime,
-    /// What the cells hold.
+    /// The data type of the cells.
     pub data_type: DataType,
-    /// All labels but the name.
+    /// All labels except the name.
     pub tags: Tags,
 }
 
 impl RowKeyRow {
-    /// The row that leads to a row of data.
+    /// The index row of a row of data.
     pub fn of(key: &RowKey) -> Self {
         Self {
             metric: key.metric.clone(),
@@ -72,8 +72,8 @@ impl RowKeyRow {
         }
     }
 
-    /// The row of data that it leads to. None when the type does not belong under this table name,
-    /// so that nobody else would look for it there.
+    /// The row of data that it refers to. `None` if the type does not belong to this table name: no
+    /// other program would look for it there.
     pub fn into_key(self) -> Option<RowKey> {
         (self.data_type.table_name() == self.table_name).then_some(RowKey {
             metric: self.metric,
@@ -84,12 +84,12 @@ impl RowKeyRow {
     }
 }
 
-/// The tags of a metric that `tag_indexed_row_keys` holds.
+/// The tags of a metric that are in `tag_indexed_row_keys`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IndexedTags {
     /// Every tag: `"*"` in KairosDB's configuration.
     All,
-    /// These.
+    /// Only these tags.
     Only(BTreeSet<Box<str>>),
 }
 
@@ -103,19 +103,19 @@ impl IndexedTags {
     }
 }
 
-/// A row of `tag_indexed_row_keys`: that of `row_keys`, found by one of its tags.
+/// A row of `tag_indexed_row_keys`: a row of `row_keys`, found by one of its tags.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TagIndexRow {
     /// Partition key, after metric, table name and row time: see [`single_tag_pair`].
     pub single_tag_pair: Box<str>,
     /// Hash of all indexed tags of the row. Deletes must match it; readers ignore it.
     pub tag_collection_hash: i32,
-    /// The rest.
+    /// The row of `row_keys`.
     pub row: RowKeyRow,
 }
 
 impl TagIndexRow {
-    /// The rows that lead to a row of data, one an indexed tag that it has.
+    /// The index rows of a row of data, one per indexed tag of the row.
     pub fn of(key: &RowKey, indexed: &IndexedTags) -> Vec<Self> {
         let tags = || key.tags.iter().filter(|(name, _)| indexed.contains(name));
         let parts = tags().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
@@ -123,7 +123,7 @@ impl TagIndexRow {
         let mut rows: Vec<Self> = Vec::new();
         for (name, value) in tags() {
             let single_tag_pair = single_tag_pair(name, value);
-            // Without escapes "a" with "=b" and "a=" with "b" are one pair, and so one row.
+            // Without escapes, "a" with "=b" and "a=" with "b" are the same pair, so there is one row.
             if rows.iter().all(|row| row.single_tag_pair != single_tag_pair) {
                 let row = RowKeyRow::of(key);
                 rows.push(Self { single_tag_pair, tag_collection_hash: hash, row });
@@ -133,15 +133,15 @@ impl TagIndexRow {
     }
 }
 
-/// How `tag_indexed_row_keys` names a tag: `name=value`, with no escapes.
+/// The name of a tag in `tag_indexed_row_keys`: `name=value`, without escapes.
 pub fn single_tag_pair(name: &str, value: &str) -> Box<str> {
     format!("{name}={value}").into()
 }
 
-/// A row of `string_index`: a metric name under the list it belongs to.
+/// A row of `string_index`: a metric name in one of the lists of names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct StringIndexRow {
-    /// Which list: names with rows in `data_points` are KairosDB's own list.
+    /// The list: names with rows in `data_points` are in KairosDB's own list.
     pub table_name: TableName,
     /// `column1`.
     pub metric: Box<str>,
@@ -151,7 +151,7 @@ impl StringIndexRow {
     /// `value`.
     pub const VALUE: [u8; 1] = [0];
 
-    /// The row that makes the metric of a row of data known.
+    /// The row that lists the metric of a row of data.
     pub fn of(key: &RowKey) -> Self {
         Self { table_name: key.data_type.table_name(), metric: key.metric.clone() }
     }
@@ -164,7 +164,7 @@ impl StringIndexRow {
         }
     }
 
-    /// Reads a row; in some installations `column1` is a blob. None for other lists.
+    /// Reads a row; in some installations `column1` is a blob. `None` for other lists.
     pub fn decode(key: &[u8], column1: &[u8]) -> Result<Option<Self>, DecodeError> {
         let table_name = TableName::ALL.into_iter().find(|name| Self::key(*name) == key);
         let metric = || std::str::from_utf8(column1).map_err(|_| DecodeError::Text("metric name"));
@@ -172,7 +172,7 @@ impl StringIndexRow {
     }
 }
 
-/// A row of the legacy `row_key_index`. `key` is the metric's name, `column1` a whole row key.
+/// A row of the legacy `row_key_index`. `key` is the metric's name, `column1` a complete row key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LegacyIndexRow {
     /// `column1`.
@@ -204,8 +204,8 @@ pub struct LegacySlice {
 }
 
 impl LegacySlice {
-    /// The slices that hold all rows with points in a range. There are two around 1970,
-    /// as bytes of negative times sort after those of positive ones.
+    /// The slices that contain all rows with points in a range. A range across 1970 needs two,
+    /// because the bytes of negative times sort after the bytes of positive ones.
     pub fn of(spec: RowSpec, metric: &str, range: TimeRange) -> Result<Vec<Self>, EncodeError> {
         let before = TimeRange::new(range.start, range.end.min(-1));
         let since = TimeRange::new(range.start.max(0), range.end);
@@ -214,7 +214,7 @@ impl LegacySlice {
             if let Some(bounds) = spec.row_time_bounds(range) {
                 let mut slice = Self { start: Vec::new(), end: Vec::new() };
                 push_start(&mut slice.start, metric, bounds.first)?;
-                // An empty data type, and in its place what sorts after any data type or tag.
+                // An empty data type at the start; at the end bytes that sort after any data type or tag.
                 slice.start.extend_from_slice(&[0x00, 0]);
                 push_start(&mut slice.end, metric, bounds.last)?;
                 slice.end.extend_from_slice(&[0xFF, 0]);
@@ -230,7 +230,7 @@ impl LegacySlice {
 pub struct MetadataRow {
     /// `key`: name of the family.
     pub family: Box<str>,
-    /// What it is.
+    /// Its type, help and unit.
     pub metadata: Metadata,
 }
 

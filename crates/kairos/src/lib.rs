@@ -1,10 +1,9 @@
-//! Pure bytes of the KairosDB Cassandra schema, both ways.
+//! Encodes and decodes the bytes of the KairosDB Cassandra schema.
 //!
-//! What a real KairosDB writes is read, and what is written here a real KairosDB
-//! reads; `docs/FORMAT.md` fixes the layouts that are ours. Everything is a function from
-//! plain values to bytes and back. Bytes from a database are hostile: decoding them
-//! never panics and allocates no more than a small multiple of their length.
-//! No I/O, no CQL, no clock, no configuration.
+//! Reads what a real KairosDB writes, and writes what a real KairosDB reads; `docs/FORMAT.md`
+//! specifies our own layouts. Every function maps plain values to bytes or back. Bytes from a
+//! database are not trusted: decoding never panics, and allocates at most a small multiple of their
+//! length. No I/O, no CQL, no clock, no configuration.
 //!
 //! ```
 //! use promkairos_kairos::{DEFAULT_ROW_WIDTH, DataType, RowKey, RowSpec, Tags, TimeUnit};

@@ -1,4 +1,4 @@
-//! The value of a metadata row in `service_index`: what a metric family is. Fixed in
+//! The value of a metadata row in `service_index`: the metadata of a metric family. Specified in
 //! `docs/FORMAT.md`.
 //!
 //! ```text
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The type is the word of the Prometheus HTTP API. In the unit `\` is written `\\` and a line feed
-//! `\n`; the help is verbatim to the end, line feeds and all.
+//! `\n`; the help is verbatim to the end, including line feeds.
 
 use super::DecodeError;
 use promkairos_model::{Metadata, MetricType};
@@ -21,7 +21,7 @@ pub(super) fn encode(metadata: &Metadata) -> String {
     format!("{VERSION}\n{}\n{unit}\n{}", metadata.kind.as_str(), metadata.help)
 }
 
-/// Reads the text of `value`. A type of a later Prometheus reads as unknown.
+/// Reads the text of `value`. An unknown type, as of a later Prometheus, is read as unknown.
 pub(super) fn decode(text: &str) -> Result<Metadata, DecodeError> {
     let mut fields = text.splitn(4, '\n');
     let version = fields.next().unwrap_or_default();

@@ -1,8 +1,8 @@
 //! Murmur3, x86, 32 bits, seed 0: the hash in `tag_indexed_row_keys.tag_collection_hash`.
 //!
-//! KairosDB feeds Guava's streaming `murmur3_32` hasher with strings. Known to be wrong for
-//! characters above U+FFFF is Guava's one-shot `hashString`; the streaming one hashes their four
-//! bytes of UTF-8 in place, so plain Murmur3 over all bytes is what it gives.
+//! KairosDB passes strings to Guava's streaming `murmur3_32` hasher. Guava's one-shot `hashString`
+//! is known to be wrong for characters above U+FFFF; the streaming hasher hashes their four bytes
+//! of UTF-8 in order, so its result is plain Murmur3 over all bytes.
 
 const C1: u32 = 0xcc9e_2d51;
 const C2: u32 = 0x1b87_3593;
@@ -41,12 +41,12 @@ mod tests {
         };
         check(&[], 0);
         check(&["a"], 0x3c25_69b2);
-        // As the real KairosDB wrote them.
+        // Values written by a real KairosDB.
         check(&["host", "a"], -1_147_264_974);
         check(&["host", "b:1"], -1_336_815_236);
         check(&["host", "😀"], -198_859_633);
         check(&["dc", "x", "host", "a", "é", "€"], -125_979_127);
-        // From Guava's streaming hasher, where its `hashString` gives something else.
+        // Values of Guava's streaming hasher, for strings where its `hashString` differs.
         check(&["aaé", "\u{e000}\u{10000}"], 618_596_360);
         check(&["b:1\u{e000}", "\u{10000}€"], 1_866_208_962);
         check(&["\0\0😀"], 1_591_458_261);

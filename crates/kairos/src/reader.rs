@@ -1,11 +1,11 @@
-//! Numbers and slices taken with care from the front of a cell or a key.
+//! Reads numbers and slices from the front of a cell or key, with checks.
 //!
-//! Every error names what was being read; nothing is allocated, whatever a length says.
+//! Every error names the object that was read; nothing is allocated for a declared length.
 
 use super::DecodeError;
 use promkairos_model::varint;
 
-/// The bytes still to be read, and what they are a part of.
+/// The bytes left to read, and the name of the object that they belong to.
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
     what: &'static str,
@@ -20,7 +20,7 @@ impl<'a> Reader<'a> {
         self.rest.first().copied()
     }
 
-    /// A number of items that take at least `each` bytes, if so many bytes are left at all.
+    /// Checks that at least `each` bytes are left for each of `number` items, and returns the number.
     pub(super) fn at_most(&self, number: u64, each: usize) -> Result<usize, DecodeError> {
         usize::try_from(number)
             .ok()
@@ -50,7 +50,7 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 
-    /// A double by its bits, big-endian.
+    /// A big-endian double; its bits are kept.
     pub(super) fn double(&mut self) -> Result<f64, DecodeError> {
         self.array().map(|bits| f64::from_bits(u64::from_be_bytes(bits)))
     }
@@ -64,7 +64,7 @@ impl<'a> Reader<'a> {
         self.varint().map(varint::unzigzag)
     }
 
-    /// Nothing may be left.
+    /// Checks that no bytes are left.
     pub(super) fn end(self) -> Result<(), DecodeError> {
         match self.rest.len() {
             0 => Ok(()),

@@ -7,12 +7,12 @@
 //!                                               └── not for kairos_legacy ──┘
 //! ```
 //!
-//! Invariant: what decodes encodes to the same bytes.
+//! Invariant: a decoded key encodes to the same bytes.
 
 use super::reader::Reader;
 use super::{DataType, DecodeError, EncodeError, RowTime, Tags};
 
-/// Bytes that Cassandra takes as a partition key.
+/// Most bytes of a partition key in Cassandra.
 pub const MAX_KEY_BYTES: usize = 65_535;
 
 /// A row: one series, one data type, one row time.
@@ -22,14 +22,14 @@ pub struct RowKey {
     pub metric: Box<str>,
     /// Start of the row.
     pub row_time: RowTime,
-    /// What its cells hold.
+    /// The data type of its cells.
     pub data_type: DataType,
     /// All other labels.
     pub tags: Tags,
 }
 
 impl RowKey {
-    /// The bytes of `key`. Fails for what no key can hold, or Cassandra does not take.
+    /// The bytes of `key`. Fails for a key that cannot be encoded or that Cassandra refuses.
     pub fn encode(&self) -> Result<Vec<u8>, EncodeError> {
         let mut out = Vec::with_capacity(128);
         push_start(&mut out, &self.metric, self.row_time)?;
@@ -64,7 +64,7 @@ impl RowKey {
             let [_, len] = reader.array()?;
             let name = utf8(reader.bytes(len.into())?, "data type")?;
             match DataType::parse(name) {
-                // It is written without its name, so this is some other key.
+                // This type is written without its name, so the key is invalid.
                 DataType::Legacy => return Err(DecodeError::OutOfRange("data type")),
                 other => other,
             }
@@ -80,7 +80,7 @@ impl RowKey {
     }
 }
 
-/// Appends what every key of a metric and row time starts with.
+/// Appends the part that all keys of a metric and row time start with.
 pub(super) fn push_start(
     out: &mut Vec<u8>,
     metric: &str,

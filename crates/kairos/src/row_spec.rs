@@ -1,4 +1,4 @@
-//! When: row times, column offsets and the `spec` table that fixes both for a keyspace.
+//! Row times, column offsets, and the `spec` table that fixes both for a keyspace.
 //!
 //! ```text
 //! spec ('cluster_config', 'row_time_unit') = MILLISECONDS | SECONDS | LEGACY
@@ -9,8 +9,8 @@
 //!            MILLISECONDS as is · SECONDS / 1000 · LEGACY << 1, low bit 1 = float
 //! ```
 //!
-//! Invariant: an offset is in `0..row_width`, so as bytes offsets sort by time. Before 1970 row
-//! times are not aligned (t = -5 lies in row -10): nearly every millisecond there has its own.
+//! Invariant: an offset is in `0..row_width`, so the bytes of offsets sort by time. Before 1970 row
+//! times are not aligned (t = -5 lies in row -10): nearly every millisecond has its own row.
 
 use std::fmt;
 
@@ -19,17 +19,17 @@ use promkairos_model::TimeRange;
 
 /// KairosDB's default `row_width` for `MILLISECONDS` and `LEGACY`: three weeks.
 pub const DEFAULT_ROW_WIDTH: i64 = 1_814_400_000;
-/// Widest row whose offsets KairosDB reads back: 2^31 units.
+/// Width of the widest row whose offsets KairosDB can read: 2^31 units.
 const MAX_UNITS: i64 = 1 << 31;
 
-/// What an offset counts.
+/// The unit of an offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TimeUnit {
     /// Milliseconds.
     Milliseconds,
-    /// Whole seconds after the row time; the rest of a second is lost.
+    /// Whole seconds after the row time; the fraction of a second is lost.
     Seconds,
-    /// Milliseconds shifted left by one: the low bit tells long from float in `kairos_legacy`.
+    /// Milliseconds shifted left by one: the low bit distinguishes long from float in `kairos_legacy`.
     Legacy,
 }
 
@@ -54,7 +54,7 @@ impl TimeUnit {
         match self {
             Self::Milliseconds => MAX_UNITS,
             Self::Seconds => MAX_UNITS * 1000,
-            // One less: the column after the last one must fit 4 bytes too.
+            // One less: the column after the last one must also fit into 4 bytes.
             Self::Legacy => MAX_UNITS - 1,
         }
     }
@@ -63,7 +63,7 @@ impl TimeUnit {
 /// Why a `spec` is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// A unit other than the three.
+    /// An unknown unit.
     #[error("spec: unknown row_time_unit {0:?}")]
     UnknownUnit(String),
     /// Not a decimal number.
@@ -76,12 +76,12 @@ pub enum SpecError {
         width: i64,
         /// The unit's name.
         unit: &'static str,
-        /// The widest.
+        /// The largest width for this unit.
         limit: i64,
     },
 }
 
-/// How a keyspace cuts time into rows. Never changes once written.
+/// How a keyspace divides time into rows. Never changes after it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RowSpec {
     unit: TimeUnit,
@@ -89,13 +89,13 @@ pub struct RowSpec {
 }
 
 impl RowSpec {
-    /// What KairosDB writes into an empty keyspace.
+    /// The spec that KairosDB writes into an empty keyspace.
     pub const DEFAULT: Self = Self { unit: TimeUnit::Milliseconds, width: DEFAULT_ROW_WIDTH };
 
-    /// What a keyspace with data and without `spec` is.
+    /// The spec of a keyspace that has data, but no `spec`.
     pub const LEGACY: Self = Self { unit: TimeUnit::Legacy, width: DEFAULT_ROW_WIDTH };
 
-    /// A spec with a `row_width` in milliseconds (also for `SECONDS`, as KairosDB computes it).
+    /// A spec with a `row_width` in milliseconds (for `SECONDS` too, as in KairosDB).
     pub fn new(unit: TimeUnit, width: i64) -> Result<Self, SpecError> {
         let limit = unit.max_width();
         if !(1..=limit).contains(&width) {
@@ -104,7 +104,7 @@ impl RowSpec {
         Ok(Self { unit, width })
     }
 
-    /// From the values of `row_time_unit` and `row_width` in the `spec` table.
+    /// Parses the values of `row_time_unit` and `row_width` in the `spec` table.
     pub fn parse(row_time_unit: &str, row_width: &str) -> Result<Self, SpecError> {
         let unit = [TimeUnit::Milliseconds, TimeUnit::Seconds, TimeUnit::Legacy]
             .into_iter()
@@ -124,8 +124,8 @@ impl RowSpec {
         self.width
     }
 
-    /// Seconds that KairosDB adds to a data TTL for the TTL of index rows. With `SECONDS` that is
-    /// a thousand times the real width, as in KairosDB; longer does no harm.
+    /// Seconds that KairosDB adds to a data TTL for the TTL of index rows. With `SECONDS` this is a
+    /// thousand times the real width, as in KairosDB; a longer TTL does no harm.
     pub const fn index_ttl_seconds(self) -> i64 {
         match self.unit {
             TimeUnit::Seconds => self.width,
@@ -146,8 +146,8 @@ impl RowSpec {
         (RowTime(timestamp.wrapping_sub(within)), self.offset(within))
     }
 
-    /// The timestamp in milliseconds of an offset in a row; with `SECONDS` rounded down to
-    /// whole seconds after the row time.
+    /// The timestamp in milliseconds of an offset in a row; with `SECONDS`, rounded down to whole
+    /// seconds after the row time.
     pub fn timestamp(self, row: RowTime, offset: Offset) -> i64 {
         let units = match self.unit {
             TimeUnit::Milliseconds | TimeUnit::Seconds => i64::from(offset.0),
@@ -156,8 +156,8 @@ impl RowSpec {
         row.0.wrapping_add(units * self.unit.millis())
     }
 
-    /// Where index rows of points in the range can lie: `row_time` bounds, both ends included.
-    /// None when the range is empty.
+    /// The `row_time` bounds of index rows whose points can be in the range, both ends included.
+    /// `None` if the range is empty.
     pub fn row_time_bounds(self, range: TimeRange) -> Option<RowTimeBounds> {
         if range.is_empty() {
             return None;
@@ -170,8 +170,8 @@ impl RowSpec {
         Some(RowTimeBounds { first: RowTime(first), last: RowTime(range.end) })
     }
 
-    /// The row times from 1970 on that can hold points of the range, rising. Before 1970 they
-    /// cannot be listed: ask the index with [`RowSpec::row_time_bounds`].
+    /// The row times from 1970 on that can hold points of the range, rising. Row times before 1970
+    /// cannot be listed: query the index with [`RowSpec::row_time_bounds`].
     pub fn row_times_since_1970(self, range: TimeRange) -> impl Iterator<Item = RowTime> {
         let first = self.row_time(range.start.max(0)).0;
         let step = usize::try_from(self.width).unwrap_or(usize::MAX);
@@ -179,13 +179,13 @@ impl RowSpec {
         (first..=last).step_by(step).map(RowTime)
     }
 
-    /// The columns of a row whose timestamps, as [`RowSpec::timestamp`] gives them, lie in the
-    /// range. None when there can be none.
+    /// The columns of a row whose timestamps, as returned by [`RowSpec::timestamp`], are in the
+    /// range. `None` if there can be none.
     pub fn columns(self, row: RowTime, range: TimeRange) -> Option<ColumnRange> {
         if range.is_empty() {
             return None;
         }
-        // i128: the distance of two i64 needs 65 bits.
+        // i128, because the difference of two i64 needs 65 bits.
         let unit = i128::from(self.unit.millis());
         let distance = |time: i64| i128::from(time) - i128::from(row.0);
         let first = distance(range.start).max(0).div_euclid(unit)
@@ -198,12 +198,12 @@ impl RowSpec {
         Some(ColumnRange { start: self.column_bound(first), end: self.column_bound(end) })
     }
 
-    /// Whether every timestamp that the row can hold lies in the range.
+    /// Whether every possible timestamp of the row is in the range.
     pub fn covers(self, row: RowTime, range: TimeRange) -> bool {
         range.start <= row.0 && row.0.saturating_add(self.width - 1) <= range.end
     }
 
-    /// `within` is in `0..width`, and the constructor saw that it fits.
+    /// `within` is in `0..width`, and the constructor checked that it fits.
     fn offset(self, within: i64) -> Offset {
         let units = u32::try_from(within / self.unit.millis()).expect("at most 2^31 - 1 units");
         match self.unit {
@@ -222,12 +222,12 @@ impl RowSpec {
     }
 }
 
-/// The start of a row, in milliseconds since 1970. Only a [`RowSpec`] makes one from a timestamp.
+/// The start of a row, in milliseconds since 1970. Only a [`RowSpec`] converts a timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RowTime(i64);
 
 impl RowTime {
-    /// A row time as it stands in a table, in milliseconds since 1970.
+    /// A row time as stored in a table, in milliseconds since 1970.
     pub const fn from_stored(millis: i64) -> Self {
         Self(millis)
     }
@@ -247,13 +247,13 @@ impl fmt::Display for RowTime {
 /// Row times from `first` to `last`, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowTimeBounds {
-    /// Not necessarily a row time that exists.
+    /// May be a row time that does not exist.
     pub first: RowTime,
-    /// Not necessarily a row time that exists.
+    /// May be a row time that does not exist.
     pub last: RowTime,
 }
 
-/// A slice of a row: `column1 >= start AND column1 < end`. It also holds for the longer columns of
+/// A slice of a row: `column1 >= start AND column1 < end`. Also valid for the longer columns of
 /// `prom_exemplar`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ColumnRange {
@@ -263,7 +263,7 @@ pub struct ColumnRange {
     pub end: [u8; 4],
 }
 
-/// What the low bit of a `kairos_legacy` column says.
+/// The kind of value that the low bit of a `kairos_legacy` column gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LegacyKind {
     /// An integer.
@@ -272,7 +272,7 @@ pub enum LegacyKind {
     Float,
 }
 
-/// A time within a row, as in `column1`. Means something only beside a [`RowTime`].
+/// A time within a row, as in `column1`. Meaningful only together with a [`RowTime`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Offset(u32);
 
@@ -282,7 +282,7 @@ impl Offset {
         self.0.to_be_bytes()
     }
 
-    /// Reads `column1` of every type but `prom_exemplar`. Under `MILLISECONDS` and `SECONDS` an
+    /// Reads `column1` of every type except `prom_exemplar`. Under `MILLISECONDS` and `SECONDS` an
     /// offset above 2^31 − 1 is refused: KairosDB would read it as negative.
     pub fn from_bytes(bytes: &[u8], unit: TimeUnit) -> Result<Self, DecodeError> {
         let (head, rest) = bytes.split_first_chunk().ok_or(DecodeError::Truncated("column"))?;
@@ -296,7 +296,7 @@ impl Offset {
         Ok(Self(offset))
     }
 
-    /// What kind of value a `kairos_legacy` cell in this column has.
+    /// The kind of the `kairos_legacy` cell in this column.
     pub const fn legacy_kind(self) -> LegacyKind {
         if self.0 & 1 == 0 { LegacyKind::Long } else { LegacyKind::Float }
     }

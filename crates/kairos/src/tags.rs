@@ -8,8 +8,8 @@
 //! in values ':' and '=' are preceded by '='
 //! ```
 //!
-//! Invariant: names strictly rise. What decodes encodes to the same bytes: a tag string that
-//! KairosDB would have written otherwise is refused.
+//! Invariant: names strictly rise. A decoded tag string encodes to the same bytes: a tag string
+//! that KairosDB would write differently is refused.
 
 use std::cmp::Ordering;
 
@@ -21,7 +21,7 @@ use promkairos_model::{LabelError, Labels, LabelsRef, METRIC_NAME};
 pub struct Tags(Vec<(Box<str>, Box<str>)>);
 
 impl Tags {
-    /// Sorts pairs of name and value, as `frozen<map<text, text>>` holds them.
+    /// Sorts pairs of name and value, as in `frozen<map<text, text>>`.
     pub fn from_pairs<N, V>(pairs: impl IntoIterator<Item = (N, V)>) -> Result<Self, EncodeError>
     where
         N: Into<Box<str>>,
@@ -38,14 +38,14 @@ impl Tags {
         Ok(Self(pairs))
     }
 
-    /// The tags of a series: all labels but `__name__`.
+    /// The tags of a series: all labels except `__name__`.
     pub fn from_labels(labels: LabelsRef<'_>) -> Self {
         let pairs = labels.iter().filter(|(name, _)| *name != METRIC_NAME);
         Self::from_pairs(pairs).expect("names of labels are unique")
     }
 
-    /// The series of these tags under a metric. Tags with an empty value are left out, as
-    /// Prometheus does. Fails when a tag has an empty name or is called `__name__`.
+    /// The labels of a series with these tags and this metric. Tags with an empty value are
+    /// dropped, as in Prometheus. Fails if a tag has an empty name or is called `__name__`.
     pub fn to_labels(&self, metric: &str) -> Result<Labels, LabelError> {
         Labels::from_pairs(self.iter().chain([(METRIC_NAME, metric)]))
     }
@@ -60,12 +60,12 @@ impl Tags {
         self.iter().find(|(n, _)| *n == name).map(|(_, value)| value)
     }
 
-    /// How many.
+    /// The number of tags.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no tags.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -80,7 +80,7 @@ impl Tags {
         }
     }
 
-    /// Reads a whole tag string.
+    /// Reads a complete tag string.
     pub(super) fn decode(text: &str) -> Result<Self, DecodeError> {
         let mut pairs: Vec<(Box<str>, Box<str>)> = Vec::new();
         let mut at = 0;
@@ -96,8 +96,8 @@ impl Tags {
     }
 }
 
-/// The order of Java's `String`: by UTF-16 code units. It differs from that of the bytes only
-/// where a character above U+FFFF meets one from U+E000 to U+FFFF.
+/// The order of Java's `String`: by UTF-16 code units. It differs from the order of bytes only
+/// between a character above U+FFFF and one from U+E000 to U+FFFF.
 pub(super) fn utf16_order(a: &str, b: &str) -> Ordering {
     a.encode_utf16().cmp(b.encode_utf16())
 }
@@ -111,8 +111,8 @@ fn escape(out: &mut Vec<u8>, text: &str, mark: u8) {
     }
 }
 
-/// Reads up to the first `end` that is not escaped, and over it. Of ':' and '=' one is `end` and
-/// the other is `mark`, which stands before every literal one of the two.
+/// Reads up to the first unescaped `end`, and skips it. `end` is ':' or '='; `mark` is the other
+/// one, which escapes both.
 fn unescape(text: &str, at: &mut usize, mark: u8, end: u8) -> Result<String, DecodeError> {
     let bytes = text.as_bytes();
     let (mut out, mut start) = (String::new(), *at);

@@ -301,8 +301,7 @@ impl Rejections {
         }
     }
 
-    /// Adds the series with this index. `points` is the number of its floats and histograms that
-    /// were not refused before.
+    /// Adds a series by its index, with the number of its points that were not refused before.
     pub fn push_series(
         &mut self,
         index: u32,

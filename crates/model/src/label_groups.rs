@@ -37,8 +37,7 @@ impl<T> Entry<T> {
     }
 }
 
-/// Provides the labels of entries. A depth is the length of a common prefix, in bytes or in labels
-/// as the keeper chooses.
+/// Provides the labels of entries. A depth is a length in bytes or in labels, as the keeper chooses.
 pub trait Keeper {
     /// Data that the keeper stores with an entry.
     type Item;
@@ -73,8 +72,7 @@ impl Group {
         self.range.start
     }
 
-    /// Sorts the entries by comparison or by eight more bytes. The groups that remain to be sorted
-    /// are added to `left`, in order.
+    /// Sorts the entries by comparison or by eight more bytes; adds groups left to sort to `left`, in order.
     pub fn sort<K: Keeper>(self, keeper: &K, entries: &mut [Entry<K::Item>], left: &mut Vec<Self>) {
         let begin = self.range.start;
         let entries = &mut entries[self.range];

@@ -1,7 +1,6 @@
-//! Writes histograms, and decides which of them one chunk can hold.
+//! Writes histograms, and decides which of them fit into one chunk.
 //!
-//! A chunk has one kind, one layout and no counter reset inside. Whether a histogram is
-//! valid is not looked at.
+//! A chunk has one kind, one layout and no counter reset inside. Histograms are not validated here.
 
 use super::columns::Columns;
 use super::flags;
@@ -12,7 +11,7 @@ use crate::xor::XorValue;
 use crate::{Appended, Chunk, ChunkKind, ColumnBytes};
 use promkairos_model::{Histogram, ResetHint};
 
-/// An open chunk of histograms. Only histograms that are valid may be given to it.
+/// An open chunk of histograms. All histograms must be valid.
 #[derive(Debug, Clone)]
 pub struct HistogramAppender {
     bits: BitWriter,
@@ -27,7 +26,7 @@ pub struct HistogramAppender {
 }
 
 impl HistogramAppender {
-    /// A chunk with its first histogram.
+    /// A chunk with one histogram.
     pub fn new(timestamp: i64, histogram: &Histogram) -> Self {
         let layout = if histogram.is_stale() { Layout::default() } else { Layout::of(histogram) };
         let mut bits = BitWriter::default();
@@ -47,8 +46,8 @@ impl HistogramAppender {
         }
     }
 
-    /// Adds a histogram that is later than all before, or says why it begins another chunk.
-    /// There must be fewer than 65,535.
+    /// Adds a histogram later than all before, or returns why it needs a new chunk. The chunk must
+    /// have fewer than 65,535.
     pub fn append(&mut self, timestamp: i64, histogram: &Histogram) -> Appended {
         let fit = self.fit(histogram);
         if fit != Appended::Yes {
@@ -85,14 +84,14 @@ impl HistogramAppender {
         }
     }
 
-    /// Says that the counter was reset before the first histogram, where nothing else is known.
+    /// Records that the counter was reset before the first histogram, if its hint is unknown.
     pub(crate) fn mark_reset(&mut self) {
         if self.hint == ResetHint::Unknown {
             self.hint = ResetHint::Reset;
         }
     }
 
-    /// How many histograms.
+    /// The number of histograms.
     pub fn count(&self) -> usize {
         usize::from(self.count)
     }
@@ -107,7 +106,7 @@ impl HistogramAppender {
         self.time
     }
 
-    /// The histograms so far. The appender goes on.
+    /// The histograms so far. The appender stays usable.
     pub fn to_chunk(&self) -> Chunk {
         let [high, low] = self.count.to_be_bytes();
         Chunk {
@@ -126,8 +125,8 @@ impl HistogramAppender {
     }
 }
 
-/// What a chunk says that begins with this hint: that there was no reset is known of one chunk alone, the
-/// sender's.
+/// The stored hint of a chunk whose first histogram has this hint. `NotReset` is not stored: it
+/// refers to the previous histogram of the sender, which may not be in the previous chunk.
 const fn hint_of_first(hint: ResetHint) -> ResetHint {
     match hint {
         ResetHint::NotReset => ResetHint::Unknown,
@@ -153,7 +152,7 @@ mod tests {
             (base.clone(), base.clone(), Yes),
             (base.clone(), integer(5, 5.0, &[1, 1, 0]), Yes),
             (base.clone(), integer(3, 5.0, &[1, 1, -1]), Reset),
-            // The second bucket falls from 2 to 1, though its delta is met elsewhere.
+            // The second bucket falls from 2 to 1, although the third rises by more.
             (base.clone(), integer(5, 5.0, &[1, 0, 2]), Reset),
             (base.clone(), integer(6, 5.0, &[1, 1, -1, 1]), Cut),
             (base.clone(), Histogram { schema: 1, ..base.clone() }, Cut),

@@ -1,7 +1,7 @@
-//! The counts of the histograms of a chunk: how each is coded against the one before.
+//! The counts of the histograms of a chunk: how each is coded relative to the previous one.
 //!
-//! A bucket of an integer histogram is a delta to its neighbour; one of a float histogram is
-//! absolute. Times and layout are the business of the appender and the reader.
+//! A bucket of an integer histogram is a delta to its neighbour; a bucket of a float histogram is
+//! absolute. The appender and the reader handle times and layout.
 
 use crate::bits::{BitReader, BitWriter};
 use crate::varbit::{IntValue, read_signed, read_unsigned, write_signed, write_unsigned};
@@ -9,7 +9,7 @@ use crate::xor::XorValue;
 use crate::{ChunkError, ChunkKind};
 use promkairos_model::{Counts, Histogram};
 
-/// The counts of the last histogram, and what the next is coded against.
+/// The counts of the last histogram, from which the next one is coded.
 #[derive(Debug, Clone)]
 pub(super) enum Columns {
     Integer { count: IntValue, zero_count: IntValue, buckets: Vec<IntValue> },
@@ -17,7 +17,7 @@ pub(super) enum Columns {
 }
 
 impl Columns {
-    /// Those of a chunk of which nothing is read yet. All is zero.
+    /// The counts of a chunk before anything is read: all zero.
     pub(super) fn unread(kind: ChunkKind) -> Self {
         let (int, float) = (IntValue::new(0), XorValue::new(0.0));
         match kind {
@@ -36,7 +36,7 @@ impl Columns {
         }
     }
 
-    /// Writes what follows the time of the first histogram.
+    /// Writes the part of the first histogram behind its time.
     pub(super) fn first(bits: &mut BitWriter, histogram: &Histogram) -> Self {
         let stale = histogram.is_stale();
         let sum = histogram.sum.to_bits();
@@ -70,7 +70,7 @@ impl Columns {
         }
     }
 
-    /// Writes what follows the time of a later histogram. The kinds agree.
+    /// Writes the part of a later histogram behind its time. It must have the same kind.
     pub(super) fn write(
         &mut self,
         bits: &mut BitWriter,
@@ -113,8 +113,8 @@ impl Columns {
         }
     }
 
-    /// Whether a counter of the same layout went down. `positive` is the number of
-    /// buckets of the positive side.
+    /// Whether a counter of the same layout decreased. `positive` is the number of positive
+    /// buckets.
     pub(super) fn reset_before(&self, next: &Counts, positive: u64) -> bool {
         match (self, next) {
             (
@@ -140,7 +140,7 @@ impl Columns {
         }
     }
 
-    /// Reads what follows the time of the first histogram, which has so many buckets.
+    /// Reads the part of the first histogram behind its time.
     pub(super) fn read_first(
         &mut self,
         bits: &mut BitReader<'_>,
@@ -174,7 +174,7 @@ impl Columns {
         Ok(())
     }
 
-    /// Reads what follows the time of a later histogram.
+    /// Reads the part of a later histogram behind its time.
     pub(super) fn read_next(
         &mut self,
         bits: &mut BitReader<'_>,
@@ -209,8 +209,7 @@ impl Columns {
         Ok(())
     }
 
-    /// The counts of the last histogram. `positive` is the number of buckets of the
-    /// positive side.
+    /// The counts of the last histogram. `positive` is the number of positive buckets.
     pub(super) fn counts(&self, positive: u64) -> Counts {
         match self {
             Self::Integer { count, zero_count, buckets } => {
@@ -243,7 +242,7 @@ impl Columns {
     }
 }
 
-/// Whether a count, the sum of its deltas, is smaller than before.
+/// Whether a count (the sum of its deltas) decreased.
 fn deltas_fell(before: &[IntValue], next: &[i64]) -> bool {
     let (mut old, mut new) = (0i64, 0i64);
     before.iter().zip(next).any(|(before, next)| {

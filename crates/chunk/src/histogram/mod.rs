@@ -10,11 +10,11 @@
 //!          others: delta of delta of time · xor of each, with its own window
 //! ```
 //!
-//! The hint is that of the first histogram, as it was found when the chunk was written. It says something of
-//! the chunk before, which may be another by now, so the first reads as unknown, or as a gauge. The
-//! others were compared with the one before: they read as not reset, or as gauges. So a chunk ends where the
-//! counter was reset. A stale marker keeps only its time and sum: it reads as an empty histogram with the unknown
-//! hint, and only others of its kind may follow.
+//! The hint belongs to the first histogram and was determined when the chunk was written. It refers to the chunk
+//! before, which may have changed since, so the first histogram is read as unknown, or as a gauge. The other
+//! histograms were compared with their predecessors: they are read as not reset, or as gauges. So a chunk ends where
+//! the counter was reset. A stale marker keeps only its time and sum: it is read as an empty histogram with the
+//! unknown hint, and only stale markers may follow.
 
 mod appender;
 mod columns;
@@ -27,8 +27,8 @@ use super::Chunk;
 use promkairos_model::ResetHint;
 
 impl Chunk {
-    /// What its bytes say of a reset before its first histogram. It was true of the chunk that was before this one
-    /// when it was written; reading points does not use it.
+    /// The stored hint about a reset before the first histogram. It refers to the previous chunk at
+    /// the time of writing; reading points does not use it.
     pub fn reset_before(&self) -> ResetHint {
         match self.data.get(FLAGS_AT) {
             Some(flags) if !self.kind.is_floats() => hint_of(*flags),
@@ -36,7 +36,7 @@ impl Chunk {
         }
     }
 
-    /// The same chunk, which says nothing of a reset before it.
+    /// The chunk without a stored hint about a reset before it.
     pub fn without_reset_before(&self) -> Self {
         let mut chunk = self.clone();
         if matches!(self.reset_before(), ResetHint::Reset | ResetHint::NotReset) {
@@ -48,7 +48,7 @@ impl Chunk {
     }
 }
 
-/// Where in the data the hint is.
+/// Position of the hint in the data.
 const FLAGS_AT: usize = 2;
 
 const fn flags(hint: ResetHint) -> u8 {
@@ -114,7 +114,7 @@ mod tests {
         }
     }
 
-    /// As the reader gives it back when it is not the first of its chunk.
+    /// The histogram as read from any position but the first of a chunk.
     fn later(histogram: Histogram) -> Histogram {
         Histogram { reset_hint: ResetHint::NotReset, ..histogram }
     }
@@ -123,7 +123,7 @@ mod tests {
         Histogram { sum: f64::from_bits(STALE_NAN_BITS), ..of.clone() }
     }
 
-    /// As the reader gives a stale marker back.
+    /// A stale marker as read.
     fn empty_stale() -> Histogram {
         Histogram {
             zero_threshold: 0.0,
@@ -220,7 +220,7 @@ mod tests {
             assert_eq!(chunk.data[2], flags);
             let read: Vec<_> = decode(&chunk).into_iter().map(|(_, h)| h.reset_hint).collect();
             assert_eq!(read, read_back);
-            // As versions wrote it that took the sender's word.
+            // As written by versions that trusted the hint of the sender.
             let mut data = chunk.data.to_vec();
             if hint != ResetHint::Gauge {
                 data[2] = 0x40;

@@ -1,6 +1,6 @@
 //! Reads the histograms of a chunk.
 //!
-//! Nothing that the bytes declare is believed before it is read: an error says what is wrong.
+//! Declared lengths are checked against the bytes; an error says what is wrong.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ impl<'a> HistogramReader<'a> {
         })
     }
 
-    /// The next histogram, or none after the last.
+    /// The next histogram, or `None` after the last.
     pub(crate) fn next_histogram(&mut self) -> Result<Option<(i64, Arc<Histogram>)>, ChunkError> {
         if self.read == self.count {
             return Ok(None);
@@ -71,7 +71,7 @@ impl<'a> HistogramReader<'a> {
         Ok(Some((self.time, Arc::new(self.histogram()))))
     }
 
-    /// The histogram that was just read.
+    /// The histogram that was read last.
     fn histogram(&self) -> Histogram {
         let (layout, counts) = if self.sum.is_stale() {
             (Layout::default(), Columns::unread(self.columns.kind()).counts(0))
@@ -99,7 +99,7 @@ impl<'a> HistogramReader<'a> {
         }
     }
 
-    /// Bits after what was read.
+    /// Bits behind the last histogram read.
     pub(crate) fn remaining(&self) -> usize {
         self.bits.remaining()
     }
