@@ -186,7 +186,7 @@ impl BitSlice<'_> {
         self.word_at(place) >> (64 - count)
     }
 
-    /// The fewest bits that one [`BitSlice::word_at`] returns.
+    /// The minimum number of bits that one [`BitSlice::word_at`] returns.
     pub(super) const AT_ONCE: u32 = 57;
 }
 

@@ -17,9 +17,9 @@ use promkairos_model::varint;
 
 /// Values in a unit. A block consists of whole units, except at the end of the column.
 const UNIT: usize = 32;
-/// Most units in a block.
+/// Maximum number of units in a block.
 const MAX_UNITS: usize = 256;
-/// Most times that differences are taken.
+/// Maximum number of times that differences are taken.
 const MAX_ORDER: usize = 2;
 
 /// Values that are packed with the same width.

@@ -24,7 +24,7 @@ const POWERS: [f64; 16] =
 const ROUNDS: f64 = 6_755_399_441_055_744.0;
 /// 2^51: integers below it are rounded exactly.
 const MOST: f64 = 2_251_799_813_685_248.0;
-/// Most values that may not be decimal numbers: one in this number of values.
+/// At most one in this number of values may be no decimal number.
 const OTHERS: usize = 4;
 
 /// Times and values of floats in columns; times rise strictly.

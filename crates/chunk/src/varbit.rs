@@ -1,7 +1,7 @@
 //! Numbers in bits: the variable-length code of histogram chunks.
 //!
-//! A prefix of ones gives the number of bits that follow. A signed field of n bits holds −(2^(n−1)
-//! − 1) to 2^(n−1): one more value above zero than below.
+//! A prefix of ones gives the number of bits that follow. A signed field of n bits holds
+//! −(2^(n−1) − 1) to 2^(n−1): one more value above zero than below.
 
 use super::ChunkError;
 use super::bits::{BitReader, BitWriter};

@@ -12,7 +12,7 @@
 use super::reader::Reader;
 use super::{DataType, DecodeError, EncodeError, RowTime, Tags};
 
-/// Most bytes of a partition key in Cassandra.
+/// Maximum bytes of a partition key in Cassandra.
 pub const MAX_KEY_BYTES: usize = 65_535;
 
 /// A row: one series, one data type, one row time.

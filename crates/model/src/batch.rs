@@ -285,7 +285,7 @@ pub struct Rejections {
 }
 
 impl Rejections {
-    /// Most reasons that are kept.
+    /// Maximum number of reasons that are kept.
     pub const KEPT: usize = 16;
 
     /// Adds one part. `series` is called only if its text is kept.

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// Groups of at most this size are sorted by comparison.
 pub const FEW: usize = 6;
-/// Most times that a group is divided by the same label; after that it is sorted by comparison.
+/// Maximum number of times that a group is divided by the same label; after that it is sorted by comparison.
 /// This bounds the work for hostile values of the label.
 const MOST_ROUNDS: u32 = 8;
 

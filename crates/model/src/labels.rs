@@ -1,7 +1,7 @@
 //! Label sets: sorted by name in byte order, names unique, values non-empty, UTF-8.
 //!
-//! A label set is stored in one *canonical encoding*, which equals the bytes of `repeated Label
-//! labels = 1` of `prometheus.TimeSeries` (lengths are minimal varints, pairs are sorted by name):
+//! A label set is stored in one *canonical encoding*, which equals the bytes of
+//! `repeated Label labels = 1` of `prometheus.TimeSeries` (minimal varints, pairs sorted by name):
 //!
 //! ```text
 //! ┌──────┬────────┬──────┬──────┬──────┬──────┬──────┬───────┐

@@ -65,15 +65,15 @@ pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub const MAX_BODY_BYTES: usize = 32 << 20;
 /// Bytes that a snappy block may declare as its decoded length.
 pub const MAX_DECODED_BYTES: usize = 32 << 20;
-/// Bytes of compressed bodies of one kind in memory at a time, regardless of the memory limit.
+/// Bytes of compressed bodies of one kind in memory at a time, even with a large memory limit.
 pub const MAX_BODY_BYTES_IN_FLIGHT: usize = 128 << 20;
-/// Estimated bytes of decoded remote-write requests in memory at a time, regardless of the memory limit.
+/// Estimated bytes of decoded remote-write requests in memory at a time, even with a large memory limit.
 pub const MAX_DECODED_BYTES_IN_FLIGHT: usize = 256 << 20;
 /// Longest time that a request body may take to arrive.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Buffers for decoding that are kept for reuse.
 pub const MAX_KEPT_BUFFERS: usize = 16;
-/// Most bytes of a kept buffer; larger buffers are freed.
+/// Maximum bytes of a kept buffer; larger buffers are freed.
 pub const MAX_KEPT_BUFFER_BYTES: usize = 4 << 20;
 /// When a client should retry after a condition that soon passes: no room, or a store that is away.
 pub const RETRY_AFTER: Duration = Duration::from_secs(5);
@@ -128,7 +128,7 @@ pub const MAX_CONCURRENT_READS: usize = 10;
 pub const READ_WAIT: Duration = Duration::from_secs(30);
 /// One in this number of concurrent reads may have an answer that is complete in memory (SAMPLES).
 pub const READS_PER_SAMPLE_READ: usize = 5;
-/// Bytes of an answer that is complete in memory, before compression, regardless of the memory limit.
+/// Bytes of an answer that is complete in memory, before compression, even with a large memory limit.
 pub const MAX_READ_RESPONSE_BYTES: usize = 1 << 30;
 /// Bytes of chunks in one frame of a streamed answer; clients refuse frames over 50,000,000.
 pub const MAX_FRAME_BYTES: usize = 16 << 20;

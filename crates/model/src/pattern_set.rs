@@ -14,16 +14,16 @@ use super::pattern_cache::PatternCache;
 use super::re2::{self, RegexError};
 use crate::limits::{MAX_REGEX_BYTES, MAX_REQUEST_REGEX_BYTES};
 
-/// Most bytes of all patterns of a request that are compiled immediately: a few milliseconds of work.
+/// Maximum bytes of all patterns of a request that are compiled immediately: a few milliseconds of work.
 pub const CHEAP_BYTES: usize = 128 << 10;
-/// Most bytes of the text of such a pattern: it is parsed to estimate its compiled size.
+/// Maximum bytes of the text of such a pattern: it is parsed to estimate its compiled size.
 pub const CHEAP_TEXT: usize = 1 << 10;
 
 /// The patterns of a request.
 #[derive(Debug)]
 pub struct PatternSet {
     cache: Option<Arc<PatternCache>>,
-    /// Most bytes of all compiled patterns of the request.
+    /// Maximum bytes of all compiled patterns of the request.
     most_bytes: usize,
     /// Bytes that may still be compiled immediately; `None` = no limit.
     cheap: Option<usize>,
@@ -71,7 +71,7 @@ impl PatternSet {
         Self { cache: None, most_bytes, cheap: None, found: HashMap::new(), missing: Vec::new() }
     }
 
-    /// Most bytes that each of `patterns` patterns may take compiled.
+    /// Maximum bytes that each of `patterns` patterns may take compiled.
     pub fn share(&self, patterns: usize) -> usize {
         (self.most_bytes / patterns.max(1)).min(MAX_REGEX_BYTES)
     }

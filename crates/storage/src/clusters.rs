@@ -3,7 +3,7 @@
 //!
 //! A read returns the data of every store whose time range overlaps the query's, each within its own range. If several
 //! stores have a sample of one series at one timestamp, the write cluster wins, then the first read cluster in the
-//! list. A delete goes to every cluster whose range overlaps. If a cluster is away that the request needs, the request
+//! list. A delete goes to every cluster whose range overlaps. If a cluster that a request needs is away, the request
 //! fails with an error that names the cluster: no answer is incomplete. Writes do not need the read clusters. Read
 //! clusters receive deletes and no other writes.
 

@@ -21,12 +21,12 @@ pub use promkairos_model::varint::{push as put_varint, push_zigzag as put_zigzag
 
 /// Bytes around the payload of a block.
 const BLOCK_OVERHEAD: usize = 9;
-/// Most bytes that a block may unpack to.
+/// Maximum bytes that a block may unpack to.
 const MAX_RAW_BLOCK: usize = 64 << 20;
 /// Level of zstd: the fastest; blocks are small and repetitive.
 const ZSTD_LEVEL: i32 = 1;
 
-/// Bytes that are not what was written; says what is wrong with them.
+/// The error for bytes that differ from what was written, with the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Damage(pub &'static str);
 
@@ -43,7 +43,7 @@ impl<'a> Cursor<'a> {
         self.0.is_empty()
     }
 
-    /// The next bytes, as many as this.
+    /// The next `len` bytes.
     pub fn take(&mut self, len: usize) -> Result<&'a [u8], Damage> {
         let (head, rest) = self.0.split_at_checked(len).ok_or(Damage("ends too early"))?;
         self.0 = rest;

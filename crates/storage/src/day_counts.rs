@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use promkairos_model::limits::PARTITION_MS;
 
-/// Most days that are counted.
+/// Maximum number of days that are counted.
 const MOST_DAYS: usize = 1 << 16;
 /// A chunk that spans more days than this is not counted by day.
 const MOST_DAYS_OF_A_CHUNK: i64 = 1 << 10;

@@ -20,12 +20,12 @@ pub struct DeleteCost {
     /// Windows with rows of the series. A window is a metric in one row time (three weeks by default) under one
     /// table name.
     pub windows: u64,
-    /// Most index rows that are deleted.
+    /// Upper bound of the index rows that are deleted.
     pub index_rows_deleted: u64,
-    /// Fewest index rows that stay, whether they lead to points afterwards or not: rows of windows that did not end a
-    /// day ago, and rows beyond the number that one delete takes from a window. Queries still read them.
+    /// Lower bound of the index rows that stay, whether they lead to points afterwards or not: rows of windows that did
+    /// not end a day ago, and rows beyond the number that one delete takes from a window. Queries still read them.
     pub index_rows_left: u64,
-    /// Most tombstones that the delete leaves.
+    /// Upper bounds of the tombstones that the delete leaves.
     pub tombstones: Tombstones,
 }
 

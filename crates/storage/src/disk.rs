@@ -16,9 +16,9 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-/// Most permissions of a new file; the umask may remove some.
+/// Maximum permissions of a new file; the umask may remove some.
 const FILE_MODE: u32 = 0o640;
-/// Most permissions of a new folder.
+/// Maximum permissions of a new folder.
 const FOLDER_MODE: u32 = 0o750;
 
 /// Names of files in folders.

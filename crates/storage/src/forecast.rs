@@ -6,7 +6,7 @@
 use promkairos_chunk::Chunk;
 use promkairos_model::{TimeRange, Value};
 
-/// Most histograms that are examined for one forecast; the others are assumed to be similar.
+/// Maximum number of histograms that are examined for one forecast; the others are assumed to be similar.
 const HISTOGRAMS: usize = 64;
 
 /// The expected points of one series.

@@ -21,9 +21,9 @@ use super::codec::{Cursor, Damage, put_varint, put_zigzag, seal, unseal};
 
 /// Frames with at most this number of bytes between them are read in one operation.
 const READ_GAP: u64 = 16 << 10;
-/// Most bytes of one read operation, unless a single frame is larger.
+/// Maximum bytes of one read operation, unless a single frame is larger.
 const READ_SPAN: u64 = 4 << 20;
-/// Fewest bytes of a chunk head: one for each of its six fields.
+/// Minimum bytes of a chunk head: one for each of its six fields.
 const LEAST_HEAD: usize = 6;
 
 /// Appends a frame and returns its length. Times are stored relative to `base`, in milliseconds.

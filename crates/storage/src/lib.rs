@@ -191,7 +191,7 @@ pub struct SeriesQuery {
     pub matchers: Vec<Matcher>,
     /// Series with points in this range.
     pub range: TimeRange,
-    /// Most results and bytes of results; if there are more, the first ones are returned.
+    /// Maximum number and bytes of results; if there are more, the first ones are returned.
     pub limit: ListSize,
 }
 
@@ -200,18 +200,18 @@ pub struct SeriesQuery {
 pub struct SelectHints {
     /// Whether series are sorted by labels; otherwise in any order.
     pub sorted: bool,
-    /// Most bytes that the label sets may have in memory; more is [`StoreError::Limit`].
+    /// Maximum bytes that the label sets may have in memory; more is [`StoreError::Limit`].
     pub max_label_bytes: usize,
-    /// Most bytes of label sets plus [what the reader holds](SeriesReader::held_bytes); more is
+    /// Maximum bytes of label sets plus [what the reader holds](SeriesReader::held_bytes); more is
     /// [`StoreError::Limit`] too.
     pub max_bytes: usize,
-    /// Most bytes of points from reading one series. More is [`StoreError::Limit`] if the store does not [know the
+    /// Maximum bytes of points from reading one series. More is [`StoreError::Limit`] if the store does not [know the
     /// size before](SeriesReader::expected_bytes); otherwise the caller has to check.
     pub max_series_bytes: usize,
 }
 
 impl SelectHints {
-    /// Most bytes of label sets if the reader holds nothing.
+    /// Maximum bytes of label sets if the reader holds nothing.
     pub fn most_label_bytes(&self) -> usize {
         self.max_label_bytes.min(self.max_bytes)
     }

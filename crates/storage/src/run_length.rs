@@ -11,7 +11,7 @@ use promkairos_chunk::Chunk;
 /// The length of the runs of one selection.
 #[derive(Debug)]
 pub struct RunLength {
-    /// Most series of a run.
+    /// Maximum number of series of a run.
     most: usize,
     /// Approximate bytes of a run.
     bytes: usize,

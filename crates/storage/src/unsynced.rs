@@ -20,7 +20,7 @@ pub trait Unsynced: Send + Sync {
     /// How long acknowledged data may be lost; zero = never.
     fn period(&self) -> Duration;
 
-    /// The fewest servers that have the data when it is acknowledged.
+    /// The minimum number of servers that have the data when it is acknowledged.
     fn copies(&self) -> usize;
 
     /// The servers that answer now.

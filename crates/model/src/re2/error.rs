@@ -14,7 +14,7 @@ pub enum RegexError {
     TooDeep,
     /// The compiled pattern exceeds its limit.
     #[error(
-        "regular expression takes more than {} compiled, its share of the {} that those of a request may take: \
+        "regular expression takes more than {} compiled, its share of the {} that all patterns of a request may take: \
          a sixteenth of the setting memory-limit, at most {}",
         ShownSize::of(*most),
         ShownSize::of(*whole),

@@ -10,13 +10,13 @@ use regex_syntax::hir::{Class, Hir, HirKind};
 
 use super::{NEST_LIMIT, translate};
 
-/// Most strings in a set, for short patterns.
+/// Maximum number of strings in a set, for short patterns.
 const MAX_LITERALS: usize = 1024;
-/// Most bytes in a set, for short patterns.
+/// Maximum bytes in a set, for short patterns.
 const MAX_LITERAL_BYTES: usize = 64 << 10;
-/// Most bytes of a prefix.
+/// Maximum bytes of a prefix.
 const MAX_PREFIX_BYTES: usize = 1024;
-/// Most levels of the syntax tree that are examined.
+/// Maximum number of levels of the syntax tree that are examined.
 const MAX_LEVELS: u32 = 100;
 
 /// The strings that `pattern` matches, sorted, if the set is finite and small. `compiled` is the

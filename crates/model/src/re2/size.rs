@@ -14,7 +14,7 @@ const LEAST_BYTES: usize = 8 << 10;
 const RANGE_STATES: usize = 4;
 /// States of a range whose characters have encodings of several lengths.
 const WIDE_RANGE_STATES: usize = 12;
-/// Most levels of the syntax tree that are examined; a deeper part counts as one state.
+/// Maximum number of levels of the syntax tree that are examined; a deeper part counts as one state.
 const MAX_LEVELS: u32 = 1200;
 
 /// Approximate bytes of the compiled `pattern`.

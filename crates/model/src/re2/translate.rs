@@ -8,7 +8,7 @@ use super::class::{self, Source};
 use super::error::RegexError;
 use crate::limits::MAX_REGEX_DEPTH;
 
-/// Most copies of the innermost item that nested counted repetitions may make.
+/// Maximum number of copies of the innermost item that nested counted repetitions may make.
 const MAX_REPEAT: u64 = 1000;
 
 /// Translates RE2 syntax into the syntax of the `regex` crate. The result stands for
@@ -48,7 +48,7 @@ struct Flags {
 struct Item {
     /// Start of its text in the output.
     start: usize,
-    /// The fewest copies that must be allowed for the item to be valid.
+    /// The number of copies that must be allowed, at least, for the item to be valid.
     copies: u64,
     depth: u32,
 }
