@@ -1,4 +1,4 @@
-//! The stores, and the trait that they share.
+//! The stores, the trait that they implement, and what they share.
 
 pub mod cassandra;
 pub mod embedded;

@@ -1,9 +1,9 @@
-//! Takes what a head flushes: long runs of one series, each point with the stamp of its acceptance.
+//! Writes what a head flushes: long runs of one series, each point with the stamp of its acceptance.
 //!
-//! Index first, then data, a bounded number of points at a time, at the pace of the flush. Read caches
-//! are told once a metric and flush: see `late`. A row that Cassandra refuses for good goes to the
-//! quarantine file, so that it never blocks the log. A table that is dropped, altered or forbidden
-//! fails the flush instead: its rows are not at fault.
+//! Index rows first, then data; a bounded number of points at a time, at the pace of the flush. Epochs
+//! for read caches are raised once per metric and flush (see `late`). A row that Cassandra refuses for
+//! good goes to the quarantine file, so that it never blocks the log. A table that is dropped, altered
+//! or forbidden fails the flush instead: the rows are not at fault.
 
 use super::index_writer::RefusedSeries;
 use super::late::LateWrites;
@@ -18,8 +18,8 @@ use crate::kairos::index::MetadataRow;
 use crate::model::{Exemplar, Labels, Rejections, WriteOutcome};
 use crate::storage::{Absorbed, Flush, SeriesRun, StoreError};
 
-/// Points planned at a time, a run being never cut, and exemplars. Each plan has a deadline of its own: however
-/// much a flush has, it ends.
+/// Points, or exemplars, planned at a time; a run is never cut. Each plan has its own deadline, so a flush of
+/// any size ends.
 const POINTS_AT_ONCE: usize = 20_000;
 /// Bytes of label sets that are planned at a time.
 const LABEL_BYTES_AT_ONCE: usize = 8 << 20;
@@ -45,7 +45,7 @@ impl Shared {
         let Flush { runs, exemplars, metadata, pace, .. } = flush;
         let mut absorbed = Absorbed::default();
         let (mut runs, mut done) = (runs.peekable(), 0);
-        // Nothing waits behind the last one.
+        // No pause follows the last run.
         while runs.peek().is_some() {
             pace.wait(done).await;
             let mut planner = Planner::new(self.spec);
@@ -81,7 +81,7 @@ impl Shared {
         late: &mut LateWrites,
         absorbed: &mut Absorbed,
     ) -> Result<(), StoreError> {
-        // Each time: a flush may take long.
+        // Checked for each plan: a flush may take long.
         self.skew.check()?;
         let _gate = self.begin_write().await?;
         let deadline = self.executor.deadline_of_many(self.longest_write());
@@ -102,7 +102,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Puts refused points on disk before the flush is acknowledged. Gives how many there are.
+    /// Writes refused points to disk before the flush is acknowledged. Returns their count.
     async fn quarantine(
         &self,
         plan: &Plan,
@@ -153,7 +153,8 @@ impl Shared {
     }
 }
 
-/// Plans of all exemplars, of so many each as are planned at a time. What one series has may stand in several.
+/// Plans of all exemplars, at most [`POINTS_AT_ONCE`] each. The exemplars of one series may be in several
+/// plans.
 fn plans_of_exemplars(
     spec: RowSpec,
     exemplars: Vec<(Labels, Vec<Exemplar>)>,
@@ -176,7 +177,7 @@ fn plans_of_exemplars(
     })
 }
 
-/// Items in their order, so many at a time; the last piece may have fewer, and none is empty.
+/// Items in their order, in pieces of at most `most`. No piece is empty.
 fn in_pieces<T: Send>(
     most: usize,
     items: impl Iterator<Item = T> + Send,
@@ -207,7 +208,7 @@ mod tests {
     use super::*;
     use crate::kairos::TimeUnit;
 
-    /// Exemplars of so many series, so many of each.
+    /// Exemplars of `series` series, `of_each` for each series.
     fn exemplars(series: usize, of_each: usize) -> Vec<(Labels, Vec<Exemplar>)> {
         let labels = |name, value| Labels::from_pairs([(name, value)]).expect("valid");
         let exemplar = |n: usize| Exemplar {
@@ -220,7 +221,7 @@ mod tests {
         (0..series).map(of_series).collect()
     }
 
-    /// Series and exemplars of each plan.
+    /// The number of series and of exemplars in each plan.
     fn planned(exemplars: Vec<(Labels, Vec<Exemplar>)>) -> Vec<(usize, usize)> {
         let spec = RowSpec::new(TimeUnit::Milliseconds, 1_814_400_000).expect("valid");
         let plans = plans_of_exemplars(spec, exemplars);
@@ -233,7 +234,8 @@ mod tests {
         assert_eq!(planned(Vec::new()), []);
         assert_eq!(planned(exemplars(3, 2)), [(3, 6)]);
         assert_eq!(planned(exemplars(MOST, 1)), [(MOST, MOST)]);
-        // What one series has is cut, and a plan may end with the one and begin with the next.
+        // Exemplars of one series are split over plans; a plan may hold the last of one series and
+        // the first of the next.
         assert_eq!(planned(exemplars(1, 2 * MOST + 1)), [(1, MOST), (1, MOST), (1, 1)]);
         assert_eq!(planned(exemplars(3, MOST - 1)), [(2, MOST), (2, MOST), (1, MOST - 3)]);
     }

@@ -1,10 +1,10 @@
 //! Writes the index rows of the next window before it begins, for the series that are live.
 //!
-//! Who is live is known from memory: what this process wrote lately. Labels are read from the open
-//! window, what stands already (a neighbour may have been first) from the next one, and only what
-//! is missing is written: a page at a time, paced, never within a request. A process that ends half
-//! way leaves rows that the next pass, or another process, finds. What is not done when the window
-//! begins is left to the writes of its data.
+//! Memory says which series are live: those that this process wrote lately. Labels are read from
+//! the open window, and existing rows (a neighbour may have been first) from the next one. Only
+//! missing rows are written: a page at a time, paced, never within a request. A process that ends
+//! early leaves rows that the next pass, or another process, finds. Rows that are missing when the
+//! window begins are written together with its data.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -21,15 +21,15 @@ use super::turn::{Schedule, Turn};
 use super::window::WindowKey;
 use crate::storage::StoreError;
 
-/// How often the clock is looked at.
+/// How often the clock is read.
 const LOOK: Duration = Duration::from_millis(500);
 /// How long to wait after a failure.
 const REST: Duration = Duration::from_secs(10);
-/// Rows looked after at a time.
+/// Rows checked and written at a time.
 const ROWS_A_STEP: usize = 100;
 
 impl Shared {
-    /// Goes on for ever.
+    /// Runs for ever.
     pub(super) async fn write_ahead(&self) {
         let schedule = Schedule::new(self.spec, self.mtimes.node());
         let mut done: Option<(Turn, i64)> = None;
@@ -50,7 +50,7 @@ impl Shared {
         }
     }
 
-    /// Looks after all live series once.
+    /// Checks all live series once.
     async fn look_ahead(&self, turn: Turn, now: i64) -> Result<(), StoreError> {
         let live_within = i64::try_from(self.options.live_within.as_secs()).unwrap_or(i64::MAX);
         let live = (now / 1000).saturating_sub(live_within);
@@ -59,7 +59,7 @@ impl Shared {
             .map(|window| (Arc::clone(&window), window.count_used(live)))
             .filter(|(_, rows)| *rows > 0)
             .collect();
-        // Each process in an order of its own, so that two that work at once seldom meet.
+        // Each process has its own order, so two that run at once seldom work on the same window.
         let number = self.mtimes.node().cast_signed();
         windows.sort_by_key(|(window, _)| window.key().identity().with(number));
         let rows = windows.iter().map(|(_, rows)| rows).sum();
@@ -68,7 +68,7 @@ impl Shared {
             let next = WindowKey { row_time: turn.next, ..window.key() };
             let carried = self.carry_over(&window, live, next, turn, &mut rate).await;
             if turn.is_over(self.options.clock.now_ms()) {
-                // Its data comes in: what is remembered of it is needed.
+                // Its data arrives now, so what memory holds of it is needed.
                 return Ok(());
             }
             self.memory.forget(next.identity());
@@ -77,7 +77,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes the rows of a window's live series that the next window does not have.
+    /// Writes the rows of a window's live series that the next window lacks.
     async fn carry_over(
         &self,
         window: &Window,
@@ -112,7 +112,7 @@ impl Shared {
         let (key, select) = (window.key(), &self.statements.row_keys.select);
         let mut rows = Vec::new();
         let _all = each_row(page, select.name(), |data_type, tags| {
-            // A tag without a value is none of ours.
+            // promkairos writes no tag with an empty value.
             let is_ours = tags.iter().all(|(_, value)| !value.is_empty());
             if is_ours
                 && let Some(row) = IndexRow::of_tags(key.metric, data_type, tags)
@@ -126,10 +126,10 @@ impl Shared {
     }
 }
 
-/// So many rows in a second.
+/// Limits the rows per second.
 struct RowRate {
     rows_per_second: f64,
-    /// When the next rows may be looked after.
+    /// When the next rows may be checked.
     due: Instant,
 }
 
@@ -140,7 +140,7 @@ impl RowRate {
 
     async fn wait_for(&mut self, rows: usize) {
         tokio::time::sleep_until(self.due).await;
-        // What took longer is not made up for.
+        // Time lost to a slow step is not made up for.
         self.due = Instant::now() + Duration::from_secs_f64(rows as f64 / self.rows_per_second);
     }
 }

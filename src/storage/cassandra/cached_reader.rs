@@ -1,8 +1,8 @@
-//! Reads series through the read cache: what is settled from there, the rest from Cassandra, and what
-//! was read of settled time is kept.
+//! Reads series through the read cache: settled points from the cache, the rest from Cassandra. Settled
+//! points that Cassandra returned are added to the cache.
 //!
-//! A run of series is one look into the cache, one read of its files, the reads of what is missing, and
-//! one write. Points of another piece follow without the point before them being known.
+//! A run of series takes one look-up in the cache, one read of its files, reads of the missing ranges,
+//! and one write. Chunks of another piece are encoded without knowing the point before them.
 
 use std::collections::BTreeSet;
 use std::iter::repeat_n;
@@ -23,11 +23,12 @@ use crate::chunk::{Chunk, encode_points};
 use crate::model::{Point, TimeRange};
 use crate::storage::{StoreError, bytes_of_chunk, check_series_bytes};
 
-/// What is settled is kept up to a multiple of this many milliseconds, where what follows has to be
-/// read anyway: a range whose end is now brings a new piece that often, and not with every query.
+/// Where the selected range continues behind the settled part, settled points are kept up to a
+/// multiple of this many milliseconds. So a range that ends now adds a piece once per step, not
+/// with every query.
 const STEP: i64 = 600_000;
 
-/// Epochs read ahead at most.
+/// The most epochs that are read ahead.
 const EPOCHS_AHEAD: usize = 100;
 
 /// What a selection needs to read through the cache.
@@ -35,22 +36,22 @@ pub(super) struct Cached {
     cache: Arc<ReadCache>,
     /// The last settled millisecond.
     settled: i64,
-    /// Of the metric of each series, as they were before any of its rows are read.
+    /// The epoch of the metric of each series, read before any of its rows.
     epochs: Vec<Epoch>,
 }
 
 /// The rows of one series in one window.
 struct Group<'a> {
     rows: &'a [FoundRow],
-    /// What of the selected range lies in the window.
+    /// The part of the selected range in this window.
     range: TimeRange,
-    /// The part of that which is kept; None = nothing.
+    /// The part of `range` that is kept in the cache; None = nothing.
     kept: Option<Wanted>,
     /// The last millisecond that may be kept.
     last: i64,
 }
 
-/// What is to be read of a group, and what there is.
+/// What the cache has of a group, and what is missing.
 struct Partly {
     chunks: Vec<Chunk>,
     pieces: usize,
@@ -59,17 +60,17 @@ struct Partly {
     end: Option<i64>,
 }
 
-/// A series as it was read.
+/// The chunks of a series that was read.
 #[derive(Default)]
 struct Whole {
     chunks: Vec<Chunk>,
-    /// What is to be kept of it.
+    /// What is to be added to the cache.
     filled: Vec<Filled>,
 }
 
 impl Shared {
-    /// What is needed to read these series through the cache; None where that is off, of no use in the
-    /// range, or where it cannot be known whether it is right. Epochs that were read ahead are not read again.
+    /// Prepares a read of these series through the cache. None where the cache is off, has no use for the
+    /// range, or cannot be checked to be current. Epochs that were read ahead are not read again.
     pub(super) async fn cached(
         &self,
         found: &[FoundSeries],
@@ -81,7 +82,7 @@ impl Shared {
         if kept_part(range, settled).is_none() || self.skew.check().is_err() {
             return None;
         }
-        // Series of a metric mostly follow each other.
+        // Series of one metric mostly follow each other.
         let runs = found.chunk_by(|a, b| a.metric() == b.metric());
         let runs: Vec<(&str, usize)> = runs.map(|run| (run[0].metric(), run.len())).collect();
         let read = async {
@@ -103,9 +104,9 @@ impl Shared {
         Some(Cached { cache: Arc::clone(cache), settled, epochs })
     }
 
-    /// The epochs of those of these metrics whose series are in memory, for [`Self::cached`]: so they are read
-    /// while the series are looked for, one wait instead of two. None where they are many, of which the other
-    /// matchers may leave few.
+    /// Reads the epochs of those metrics whose series are in memory, for [`Self::cached`], while the series
+    /// are looked up: one wait instead of two. Returns no epochs where there are more than [`EPOCHS_AHEAD`]
+    /// metrics, because the other matchers may leave few of them.
     pub(super) async fn epochs_ahead(
         &self,
         metrics: &Candidates<'_>,
@@ -124,7 +125,7 @@ impl Shared {
         epochs.read(&self.executor, in_memory).await
     }
 
-    /// Of these series, the rows whose settled part of the range is in the cache as a whole.
+    /// Counts the rows of these series whose settled part of the range is entirely in the cache.
     pub(super) async fn count_cached(&self, found: &[FoundSeries], range: TimeRange) -> usize {
         let cached = self.cached(found, range, Ok(EpochsByMetric::new())).await;
         let Some(cached) = cached else { return 0 };
@@ -141,7 +142,7 @@ impl Shared {
 }
 
 impl Cached {
-    /// The chunks of some series of a selection, of which each may bring a number of bytes.
+    /// The chunks of some series of a selection; each series may have at most `most_bytes`.
     pub(super) async fn read(
         &self,
         shared: &Shared,
@@ -192,7 +193,7 @@ impl Cached {
             let end = row_time.saturating_add(width - 1);
             let own = TimeRange::new(row_time, end).intersection(range);
             let Some(range) = own.filter(|_| row_time >= 0) else {
-                // Which rows there are before 1970 depends on the range.
+                // For times before 1970 the set of rows depends on the range.
                 return Group { rows, range, kept: None, last: range.end };
             };
             let kept = kept_part(range, settled);
@@ -202,7 +203,7 @@ impl Cached {
         })
     }
 
-    /// What there is of each.
+    /// What the cache has of each wanted range.
     async fn look_up(
         &self,
         shared: &Shared,
@@ -239,7 +240,7 @@ impl Cached {
         Ok(partly.collect())
     }
 
-    /// Reads what is missing, window by window.
+    /// Reads the missing ranges, window by window.
     async fn read_series(
         &self,
         shared: &Shared,
@@ -266,7 +267,7 @@ impl Cached {
         Ok(whole)
     }
 
-    /// Reads a range of a window; what is `missing` of it in the cache is to be kept.
+    /// Reads a range of a window. The part of it in `missing` is to be kept.
     async fn read_part(
         &self,
         shared: &Shared,
@@ -295,14 +296,14 @@ impl Cached {
 }
 
 impl Group<'_> {
-    /// Whether a chunk of the pieces is of the range: behind what is kept of it too, as what is read begins
-    /// behind the pieces.
+    /// Whether a chunk from the cache overlaps the range. Chunks behind the kept part count too, because
+    /// the read from Cassandra begins behind the pieces.
     fn selects(&self, chunk: &Chunk) -> bool {
         TimeRange::new(chunk.min_time, chunk.max_time).overlaps(&self.range)
     }
 
-    /// What is read beyond what is missing at the end of a settled range that slides, so that not every
-    /// query has a new end to read.
+    /// Extends a missing range at the end of a sliding settled range, so that not every query has a new
+    /// end to read.
     fn stretch(&self, missing: TimeRange, pieces: usize) -> TimeRange {
         if pieces == 0 || missing.end != self.range.end {
             return missing;
@@ -311,8 +312,8 @@ impl Group<'_> {
         TimeRange::new(missing.start, end.min(self.last).max(missing.end))
     }
 
-    /// The ranges to read: what is missing, and what is neither kept nor in pieces that end at `end`, which
-    /// were kept when more was asked for. Together where they touch.
+    /// The ranges to read: `missing`, and what lies neither in the kept part nor in pieces, which end at
+    /// `end` and may reach further. Adjacent ranges are joined.
     fn reads(
         &self,
         missing: Option<TimeRange>,
@@ -336,13 +337,13 @@ impl Group<'_> {
     }
 }
 
-/// What the rows of a window, at least one, are kept by.
+/// The cache key of the rows of a window; there is at least one row.
 fn key_of(rows: &[FoundRow]) -> Identity {
     let rest = rows[1..].iter().map(FoundRow::identity);
     rest.fold(rows[0].identity(), Identity::join)
 }
 
-/// The part of a range that is kept, if there is one.
+/// The part of a range that is kept in the cache, if any.
 fn kept_part(range: TimeRange, settled: i64) -> Option<TimeRange> {
     let end = match range.end <= settled {
         true => range.end,
@@ -352,7 +353,7 @@ fn kept_part(range: TimeRange, settled: i64) -> Option<TimeRange> {
     (!part.is_empty()).then_some(part)
 }
 
-/// Work on files, where it holds up nobody.
+/// Runs work on files where it does not block async tasks.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, StoreError> {
@@ -433,7 +434,7 @@ mod tests {
         check(group((0, 99), Some((0, 49)), 49), Some((40, 49)), &[(40, 99)]);
         check(group((0, 99), Some((0, 49)), 49), Some((0, 4)), &[(0, 4), (50, 99)]);
         check(group((0, 99), None, 49), None, &[(0, 99)]);
-        // Pieces that end before, at and behind what is kept of this range.
+        // Pieces that end before, at and behind the kept part of this range.
         let to_49 = || group((0, 99), Some((0, 49)), 49);
         check_with(to_49(), Some((40, 49)), Some(39), &[(40, 99)]);
         check_with(to_49(), None, Some(49), &[(50, 99)]);

@@ -1,9 +1,9 @@
 //! The series of one window (a partition of `row_keys`) in memory, with postings.
 //!
-//! A window in memory holds at least what stood in Cassandra when its read began and what this
-//! process has written since. Whether a neighbour has added something is judged by `mtime`,
-//! which is only a hint: so a window is read again in any case when it is [`Read::is_old`].
-//! No I/O here; `window_reader` does the reading.
+//! A window in memory holds at least the rows that were in Cassandra when its read began and the
+//! rows that this process has written since. `mtime` tells whether a neighbour has added rows, but
+//! it is only a hint: a window is read again in any case when it [is old](Read::is_old). No I/O
+//! here; `window_reader` does the reading.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -23,17 +23,18 @@ use crate::telemetry::CassandraMetrics;
 
 /// A window is read again after this time, whatever `mtime` says, ...
 pub(super) const OLD: Duration = Duration::from_secs(30);
-/// ... or after so many times what the last read took, if that is longer. As often a window
-/// is read again while only our own inserts show, behind which another's may hide.
+/// ... or after this multiple of the duration of the last read, if that is longer. A window is also
+/// read again after that multiple while `mtime` shows our own inserts only: an insert of another
+/// process may hide behind them.
 const SHARE: u32 = 50;
-/// A read that begins so many milliseconds after the last insert sees all that was stamped
-/// before it; until then `mtime` may stay as it is although something was added.
+/// A read that begins more than this many milliseconds after the last insert sees every row that
+/// was stamped before it. Until then `mtime` may stay the same although a row was added.
 const SETTLED_MS: i64 = 100;
 
-/// What a window without rows costs in memory.
+/// Bytes of memory of a window without rows.
 const EMPTY: usize = 768;
 
-/// What all windows hold together.
+/// The totals of all windows.
 pub(super) struct Held {
     bytes: AtomicUsize,
     metrics: CassandraMetrics,
@@ -68,7 +69,7 @@ impl Held {
 
 /// One window.
 pub(super) struct CachedWindow {
-    /// Held by the one who reads the window from Cassandra.
+    /// Held by the task that reads the window from Cassandra.
     pub(super) reading: tokio::sync::Mutex<()>,
     state: RwLock<State>,
     used: AtomicU64,
@@ -77,32 +78,32 @@ pub(super) struct CachedWindow {
 
 #[derive(Default)]
 struct State {
-    /// Rises with everything that a read under way may have missed.
+    /// Rises with every change that a read in progress may have missed.
     epoch: Epoch,
-    /// Start of the last look at Cassandra after which the content was good.
+    /// When the last check against Cassandra began that found the content good.
     checked: Option<Instant>,
     content: Option<Content>,
 }
 
-/// A point in the life of a window.
+/// Counts the changes of a window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Epoch(u64);
 
 struct Content {
     read: Read,
-    /// The content is good for this epoch.
+    /// The epoch for which the content is good.
     epoch: Epoch,
-    /// None: more than memory may hold.
+    /// None: the rows exceed the memory limit.
     rows: Option<Rows>,
 }
 
-/// How a window was read.
+/// When a window was read, and how long it took.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Read {
-    /// As it was just before.
+    /// `mtime` just before the read.
     pub(super) mtime: Option<Mtime>,
     pub(super) started: Instant,
-    /// Milliseconds since 1970 of `started`.
+    /// `started` in milliseconds since 1970.
     pub(super) started_ms: i64,
     pub(super) took: Duration,
 }
@@ -112,7 +113,7 @@ impl Read {
         now.duration_since(self.started) >= OLD.max(self.took * SHARE)
     }
 
-    /// Whether the rows are still all there are, when `mtime` has become `found`.
+    /// Whether the rows are still complete, given that `mtime` is now `found`.
     fn holds(&self, found: Option<Mtime>, ours: &Mtimes, now: Instant) -> bool {
         let Some(found) = found else { return self.mtime.is_none() };
         if Some(found) == self.mtime {
@@ -129,17 +130,16 @@ pub(super) struct Rows {
     index: MemoryIndex,
     known: HashSet<Identity>,
     types: BTreeMap<DataType, i64>,
-    /// Bytes of the rows themselves.
+    /// Bytes of the rows alone.
     of_rows: usize,
     bytes: usize,
 }
 
-/// What the counts of types take in memory.
+/// Bytes of memory of the counts by type.
 const TYPES: usize = 512;
 
 impl Rows {
-    /// Adds a row. Of rows that are one series to Prometheus in one type all are kept: their
-    /// keys differ.
+    /// Adds a row. Rows with the same labels and type are all kept: their keys in Cassandra differ.
     pub(super) fn push(&mut self, row: IndexRow) {
         self.of_rows += row.bytes();
         *self.types.entry(row.data_type.clone()).or_default() += 1;
@@ -155,7 +155,7 @@ impl Rows {
         self.bytes
     }
 
-    /// Calls `visit` for every row that passes and has a wanted type.
+    /// Calls `visit` for every row that passes the matchers and has a wanted type.
     fn show(
         &self,
         matchers: &[Matcher],
@@ -174,12 +174,12 @@ impl Rows {
     }
 }
 
-/// What came of looking into memory.
+/// The result of a look-up in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Looked {
-    /// All rows were shown.
+    /// All rows were visited.
     Seen,
-    /// The window is not in memory, as it is too large.
+    /// The window is not in memory, because it is too large.
     TooLarge,
 }
 
@@ -198,7 +198,7 @@ impl State {
 }
 
 impl CachedWindow {
-    /// One without content, which counts in `held`.
+    /// A window without content; its memory counts in `held`.
     pub(super) fn new(held: Arc<Held>) -> Self {
         held.bytes.fetch_add(EMPTY, Ordering::Relaxed);
         held.metrics.windows_cached.inc();
@@ -210,34 +210,34 @@ impl CachedWindow {
         }
     }
 
-    /// Notes when it was used last, by the clock of the cache.
+    /// Notes the time of the last use, by the clock of the cache.
     pub(super) fn use_at(&self, clock: u64) {
         self.used.store(clock, Ordering::Relaxed);
     }
 
-    /// When it was used last.
+    /// The time of the last use.
     pub(super) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// What it costs in memory, about.
+    /// Bytes in memory, about.
     pub(super) fn bytes(&self) -> usize {
         self.state.read().bytes()
     }
 
-    /// Whether its rows are here and were read lately.
+    /// Whether the rows are in memory and were read lately.
     pub(super) fn has_rows(&self, now: Instant) -> bool {
         let state = self.state.read();
         let content = state.content.as_ref();
         content.is_some_and(|content| content.rows.is_some() && !content.read.is_old(now))
     }
 
-    /// The next reader reads anew.
+    /// Makes the next reader read the window again.
     pub(super) fn doubt(&self) {
         self.state.write().advance();
     }
 
-    /// Whether Cassandra was asked since `asked`, so that nobody need ask again.
+    /// Whether Cassandra was asked since `asked`, so that no other task needs to ask.
     pub(super) fn is_checked_since(&self, asked: Instant) -> bool {
         let state = self.state.read();
         let is_good = |content: &Content| content.epoch == state.epoch || content.rows.is_none();
@@ -245,17 +245,17 @@ impl CachedWindow {
             && state.content.as_ref().is_some_and(is_good)
     }
 
-    /// The epoch in which a read begins.
+    /// The current epoch, for a read that begins now.
     pub(super) fn epoch(&self) -> Epoch {
         self.state.read().epoch
     }
 
-    /// Whether the content is still good when `mtime`, asked for at `asked`, is `found`.
+    /// Whether the content is still good when `mtime`, read at `asked`, is `found`.
     pub(super) fn holds(&self, found: Option<Mtime>, ours: &Mtimes, asked: Instant) -> bool {
         let mut state = self.state.write();
         let Some(content) = &state.content else { return false };
         let is_good = content.epoch == state.epoch && content.read.holds(found, ours, asked);
-        // Of a window that is too large nothing is kept that could be wrong.
+        // A window that is too large keeps no rows that could be wrong.
         let holds = !content.read.is_old(asked) && (is_good || content.rows.is_none());
         if holds {
             state.checked = Some(asked);
@@ -263,7 +263,7 @@ impl CachedWindow {
         holds
     }
 
-    /// Replaces the content by what was read. None: more than memory may hold.
+    /// Replaces the content by what was read. None: the rows exceed the memory limit.
     pub(super) fn learn(&self, read: Read, epoch: Epoch, rows: Option<Rows>) {
         let mut state = self.state.write();
         self.held.remove(state.rows());
@@ -277,7 +277,7 @@ impl CachedWindow {
         let mut state = self.state.write();
         let State { epoch, content, .. } = &mut *state;
         let is_good = content.as_ref().is_some_and(|content| content.epoch == *epoch);
-        // A read that is under way may have missed them.
+        // A read in progress may have missed them.
         epoch.0 += 1;
         let Some(content) = content else { return };
         if is_good {
@@ -293,7 +293,7 @@ impl CachedWindow {
         self.held.add(Some(known));
     }
 
-    /// Calls `visit` for every row that passes and has a wanted type.
+    /// Calls `visit` for every row that passes the matchers and has a wanted type.
     pub(super) fn select(
         &self,
         matchers: &[Matcher],
@@ -306,8 +306,8 @@ impl CachedWindow {
         }
     }
 
-    /// The same of rows that were found good ([`Self::holds`]), and answers whether they still are: a read
-    /// that began earlier may have taken their place.
+    /// Selects like [`Self::select`], from rows that [`Self::holds`] found good. Returns whether they
+    /// still are good: a read that began earlier may have replaced them.
     pub(super) fn select_good(
         &self,
         matchers: &[Matcher],
@@ -323,7 +323,8 @@ impl CachedWindow {
     }
 }
 
-/// Someone may have held a window that was dropped from memory.
+/// A task may still have held a window that was dropped from the cache, so its memory is counted
+/// until here.
 impl Drop for CachedWindow {
     fn drop(&mut self) {
         self.held.remove(self.state.get_mut().rows());
@@ -354,10 +355,11 @@ mod tests {
         assert!(holds(read(old, start), old, 29_000 * MS));
         assert!(!holds(read(old, start), mtime(&neighbour, 5_001), MS));
         assert!(!holds(read(None, start), old, MS) && holds(read(None, start), None, MS));
-        // Something else may have come with the same stamp just after.
+        // Another row may have come with the same stamp just after.
         let young = mtime(&neighbour, 9_950);
         assert!(!holds(read(young, start), young, MS));
-        // Behind an insert of ours a neighbour's may hide, so it is trusted for 50 reads only.
+        // A neighbour's insert may hide behind our own, so `mtime` is trusted only for 50 times the
+        // read.
         let own = mtime(&ours, 11_000);
         assert!(holds(read(old, start), own, 499 * MS) && !holds(read(old, start), own, 500 * MS));
         assert!(!read(old, start).is_old(start + 29_999 * MS));

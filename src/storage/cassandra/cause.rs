@@ -1,7 +1,7 @@
-//! What went wrong, in one line: the innermost cause of a driver's error, without its wrappings.
+//! The innermost cause of a driver's error, in one line, without its wrappings.
 //!
-//! Pure. Nothing is decided by these texts; verdicts on statements are given in `retry`, and whoever
-//! reports names the host.
+//! Pure. No decision depends on these texts: `retry` judges statements, and the caller adds the
+//! host.
 
 use scylla::errors::{
     BrokenConnectionError, BrokenConnectionErrorKind as Broken, ConnectionError,
@@ -9,9 +9,9 @@ use scylla::errors::{
     FrameHeaderParseError, MetadataError, NewSessionError, PrepareError, RequestAttemptError,
 };
 
-/// The first version of the protocol that the driver does not speak.
+/// The lowest version of the protocol that the driver does not support.
 const NEWER: u8 = 5;
-/// Characters of a cause at most.
+/// The most characters of a cause.
 const MAX_CHARS: usize = 200;
 
 /// Why a statement failed.
@@ -34,7 +34,7 @@ pub(super) fn of_execution(error: &ExecutionError) -> String {
     }
 }
 
-/// Why no session came about.
+/// Why no session was opened.
 pub(super) fn of_session(error: &NewSessionError) -> String {
     match error {
         NewSessionError::MetadataError(MetadataError::ConnectionPoolError(error)) => pool(error),
@@ -43,16 +43,16 @@ pub(super) fn of_session(error: &NewSessionError) -> String {
     }
 }
 
-/// What a node refuses, or is refused for, until a setting changes.
+/// A refusal that lasts until a setting changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// User and password, or that there are none.
+    /// User and password, or their absence.
     Login,
     /// The certificate of the node.
     Certificate,
 }
 
-/// Which refusal it was that no session came about by, if it was one.
+/// The refusal that kept a session from opening, if it was one.
 pub(super) fn of_refusal(error: &NewSessionError) -> Option<Refusal> {
     let NewSessionError::MetadataError(MetadataError::ConnectionPoolError(error)) = error else {
         return None;
@@ -109,7 +109,7 @@ fn broken(error: &BrokenConnectionError) -> String {
     }
 }
 
-/// Without line breaks, and cut where it is long.
+/// The text without line breaks, cut at [`MAX_CHARS`].
 pub(super) fn one_line(text: impl AsRef<str>) -> String {
     let words: Vec<&str> = text.as_ref().split_whitespace().collect();
     let line = words.join(" ");

@@ -1,8 +1,8 @@
-//! Certificates towards Cassandra, which may change while connections are open.
+//! TLS certificates for Cassandra, which may change while connections are open.
 //!
-//! Each handshake uses what was read last: the authorities that nodes are checked against, and our own
-//! certificate where nodes ask for one. Connections that are open stay so. Sessions of TLS are not
-//! resumed: one would stand on the certificates of before.
+//! Each handshake uses the certificates that were read last: the authorities that nodes are verified
+//! against, and our own certificate where nodes ask for one. Open connections stay open. TLS sessions
+//! are not resumed: a resumed session would rely on the old certificates.
 
 use std::sync::Arc;
 
@@ -17,18 +17,18 @@ use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use crate::config::TlsConfig;
 use crate::storage::StoreError;
 
-/// What the connections to a cluster use. Clones share it: what is set in one holds for all.
+/// The certificates for connections to a cluster. Clones share them: a change in one holds for all.
 #[derive(Debug, Clone, Default)]
 pub struct Certificates(Arc<RwLock<Option<TlsConfig>>>);
 
 impl Certificates {
-    /// From now on new connections use these.
+    /// Makes new connections use these from now on.
     pub fn set(&self, tls: TlsConfig) {
         *self.0.write() = Some(tls);
     }
 
-    /// What connections are made with: by what was set last, or else these, and it follows what is set
-    /// later.
+    /// The configuration of connections. It follows what was set last, now and later; where nothing
+    /// was set, it begins with `first`.
     pub(super) fn client_config(&self, first: &TlsConfig) -> Result<Arc<ClientConfig>, StoreError> {
         self.0.write().get_or_insert_with(|| first.clone());
         let follows = Arc::new(self.clone());
@@ -148,8 +148,8 @@ mod tests {
             TlsConfig::read(&ca, Some((&chain, &key))).expect("they fit")
         }
 
-        /// Shakes hands with a node of this party, which asks for a certificate of its own authority, and
-        /// gives the client's certificate that it got.
+        /// Does a handshake with a node of this party, which asks for a certificate of its own authority.
+        /// Returns the client's certificate that the node received.
         async fn shake(&self, with: &Arc<ClientConfig>) -> Result<Vec<u8>, String> {
             let provider = Arc::new(ring::default_provider());
             let mut roots = RootCertStore::empty();
@@ -186,7 +186,7 @@ mod tests {
         shared.set(other.written());
         assert_eq!(other.shake(&config).await.expect("done"), other.client.0.der().to_vec());
         one.shake(&config).await.expect_err("signed by nobody who is known now");
-        // What was set holds for connections of another session too.
+        // A change holds for connections of another session too.
         let config = shared.client_config(&one.written()).expect("valid");
         assert_eq!(other.shake(&config).await.expect("done"), other.client.0.der().to_vec());
     }

@@ -1,7 +1,7 @@
-//! The distance between our clock and the coordinator's.
+//! The difference between our clock and the coordinator's.
 //!
-//! Write stamps decide which of two writers wins, so a clock that is far off would hide
-//! others' data, or ours. A distance is only believed beyond what the round trip explains.
+//! Write stamps decide which of two writers wins, so a clock that is far off would hide the data of
+//! others, or ours. Only the part of a difference that the round trip does not explain counts.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
@@ -12,15 +12,16 @@ use super::statements::Prepared;
 use crate::limits::{NO_SETTING, RETRY_AFTER};
 use crate::storage::StoreError;
 
-/// Beyond this a warning is logged, in milliseconds.
+/// A warning is logged beyond this many milliseconds.
 const WARN_MS: i64 = 1_000;
-/// Beyond this writes are refused, in milliseconds.
+/// Writes are refused beyond this many milliseconds.
 const REFUSE_MS: i64 = 30_000;
 
-/// The distance as last measured, and how our clock stood then: a step of it since counts at once.
+/// The last measured difference, and our clock at that time: a step of our clock since then counts
+/// at once.
 pub(super) struct Skew {
     distance: AtomicI64,
-    /// Our clock less the monotonic one when it was measured, in milliseconds.
+    /// Our clock minus the monotonic clock at the measurement, in milliseconds.
     lead: AtomicI64,
     begin: Instant,
 }
@@ -33,7 +34,7 @@ impl Default for Skew {
 }
 
 impl Skew {
-    /// Measures. Fails when Cassandra does not answer.
+    /// Measures the difference. Fails when Cassandra does not answer.
     pub(super) async fn measure(
         &self,
         executor: &Executor,
@@ -54,7 +55,7 @@ impl Skew {
         Ok(())
     }
 
-    /// Refuses when the distance is too large for stamps to mean anything.
+    /// Refuses writes when the difference is too large for stamps to order them.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         let skew = self.get();
         if skew.abs() <= REFUSE_MS {
@@ -78,7 +79,7 @@ impl Skew {
     }
 }
 
-/// Ours minus theirs, in milliseconds; 0 where the round trip may explain it.
+/// Our clock minus theirs, in milliseconds; 0 where the round trip may explain the difference.
 fn distance(before: i64, after: i64, theirs: i64) -> i64 {
     if theirs < before {
         before - theirs
@@ -112,7 +113,7 @@ mod tests {
                 assert_eq!(is_refused, refused);
             };
             check(Skew { distance: AtomicI64::new(skew), ..Skew::default() });
-            // A step of our clock since it was measured.
+            // Our clock stepped since the measurement.
             check(Skew { lead: AtomicI64::new(now_ms() - skew), ..Skew::default() });
         }
     }

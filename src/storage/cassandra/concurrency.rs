@@ -1,63 +1,63 @@
-//! How many writes of points may be in flight at once, found from how the servers answer.
+//! The limit on concurrent writes of points, found from how the servers answer.
 //!
-//! A server with room answers as quickly as ever. Once it is busy, more in flight only wait longer. So
-//! the latencies of a round, which is as many answers as may be in flight, are compared with the smallest
-//! seen of batches of their size: near it the limit rises, at [`TOLERANCE`] times it the limit stays about
-//! where it is, beyond that it falls. An answer that says overload halves it, once for all that were in
-//! flight with it. A limit that is not in use does not rise.
+//! A server with room answers as quickly as ever. Once it is busy, more requests in flight only wait
+//! longer. So the latencies of a round (as many answers as the limit allows in flight) are compared with
+//! the smallest latency seen for batches of their size. Near it the limit rises, at [`TOLERANCE`] times it
+//! the limit stays about the same, beyond that it falls. An answer that says overload halves the limit,
+//! once for all requests that were in flight with it. A limit that is not in use does not rise.
 //!
-//! What was the smallest latency need not be for ever: it is looked for anew from time to time, with few
-//! in flight, as a queue would hide it. Pure: no clock, and nothing waits here.
+//! The smallest latency may change, so it is measured anew from time to time, with few requests in flight,
+//! because a queue would hide it. Pure: no clock, no waiting.
 
 use std::time::Duration;
 
 /// The limit at the start. It keeps a small server busy.
 const START: f64 = 64.0;
-/// Slow answers alone bring it no lower. So few harm no server, and most of what is slow then is no queue
-/// but a pause of the server.
+/// Slow answers alone lower the limit no further. So few requests harm no server; slow answers then
+/// mostly come from a pause of the server, not from a queue.
 const LEAST_BY_LATENCY: f64 = 16.0;
-/// The latency of a busy server, in smallest latencies: about so many times what keeps it busy is in
-/// flight, so that answers which take unevenly long leave it no gap.
+/// The latency of a busy server, as a multiple of the smallest latency. About this multiple of what
+/// keeps the server busy is in flight, so that answers of uneven duration leave it no gap.
 const TOLERANCE: f64 = 3.0;
-/// An answer counts as no later than this, in smallest latencies: one pause is no queue.
+/// A latency counts at most as this multiple of the smallest latency: one pause is not a queue.
 const LATEST: f64 = 2.0 * TOLERANCE;
-/// The smallest latency is that of the mean of so many answers: a lucky one is no measure.
+/// The smallest latency is a mean over this number of answers: one lucky answer is no measure.
 const SAMPLE: u32 = 8;
-/// Rounds after which the smallest latencies are looked for anew, ...
+/// Rounds after which the smallest latencies are measured anew, ...
 const ROUNDS: u32 = 1_000;
-/// ... with this share of the limit, which leaves no queue.
+/// ... with the limit divided by this, which leaves no queue.
 const SHARE: f64 = 5.0;
-/// Sizes of batches that are told apart: 1 row, 2 and 3, 4 to 7, and so on.
+/// Classes of batch sizes: 1 row, 2 and 3, 4 to 7, and so on.
 const SIZES: usize = 9;
 
-/// What came of a write.
+/// The result of a write.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Reply {
-    /// A batch of so many rows was written, after so long.
+    /// A batch of this many rows was written, after this time.
     Done(usize, Duration),
     /// The servers cannot keep up.
     Overload,
-    /// Nothing that says how busy they are.
+    /// A result that does not say how busy the servers are.
     Other,
 }
 
-/// The limit.
+/// The limit and what it is computed from.
 #[derive(Debug)]
 pub(super) struct Concurrency {
     limit: f64,
     most: f64,
     sizes: [Latency; SIZES],
     round: Round,
-    /// Rounds since the smallest latencies were looked for.
+    /// Rounds since the smallest latencies were measured.
     rounds: u32,
-    /// Answers to come that were in flight when the limit fell, and say nothing of it.
+    /// Outstanding answers of requests that were in flight when the limit fell. They are ignored.
     outdated: usize,
 }
 
 /// Latencies of batches of one size, in seconds.
 #[derive(Debug, Clone, Copy)]
 struct Latency {
-    /// The smallest mean; infinite before there is one.
+    /// The smallest mean; infinite before the first one.
     smallest: f64,
     sum: f64,
     answers: u32,
@@ -67,14 +67,14 @@ struct Latency {
 #[derive(Debug, Default)]
 struct Round {
     answers: u32,
-    /// Their latencies, each as a multiple of the smallest one.
+    /// The sum of the latencies, each as a multiple of the smallest one.
     ratios: f64,
-    /// In flight at most.
+    /// The most requests in flight.
     busiest: usize,
 }
 
 impl Concurrency {
-    /// One that never exceeds `most`.
+    /// A limit that never exceeds `most`.
     pub(super) fn new(most: usize) -> Self {
         let most = most.max(1) as f64;
         Self {
@@ -87,12 +87,12 @@ impl Concurrency {
         }
     }
 
-    /// From 1 to what was said to be the most.
+    /// From 1 to the `most` of [`Self::new`].
     pub(super) fn limit(&self) -> usize {
         self.limit as usize
     }
 
-    /// Takes an answer; `in_flight` is how many there were with it.
+    /// Takes an answer; `in_flight` counts the requests in flight with it, itself included.
     pub(super) fn observe(&mut self, reply: Reply, in_flight: usize) {
         if self.outdated > 0 {
             self.outdated -= 1;
@@ -118,7 +118,7 @@ impl Concurrency {
     fn end_round(&mut self, in_flight: usize) {
         let Round { answers, ratios, busiest } = std::mem::take(&mut self.round);
         let gradient = (TOLERANCE * f64::from(answers) / ratios).clamp(0.5, 1.0);
-        // Half of the way at a time: the answers tell of the limit a round ago.
+        // Half of the way at a time: the answers reflect the limit of a round ago.
         let next = (self.limit + self.limit * gradient + self.limit.sqrt()) / 2.0;
         let is_used = busiest * 2 >= self.limit();
         if next < self.limit {
@@ -146,7 +146,8 @@ impl Concurrency {
 impl Latency {
     const UNKNOWN: Self = Self { smallest: f64::INFINITY, sum: 0.0, answers: 0 };
 
-    /// Takes the latency of an answer. Gives it as a multiple of the smallest one, once that is known.
+    /// Takes the latency of an answer. Returns it as a multiple of the smallest one, once that is
+    /// known.
     fn take(&mut self, took: Duration) -> Option<f64> {
         let took = took.as_secs_f64().max(1e-6);
         self.sum += took;
@@ -166,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    /// Numbers that look random, the same each time.
+    /// Pseudo-random numbers, the same each time.
     struct Numbers(u64);
 
     impl Numbers {
@@ -178,13 +179,13 @@ mod tests {
         }
     }
 
-    /// A server that works on some batches at a time and has the rest wait in order. Time is in
+    /// A server that works on some batches at a time and queues the rest in order. Time is in
     /// microseconds.
     struct Server {
         now: u64,
-        /// When it can begin the next ones.
+        /// When each worker is free again.
         free: BinaryHeap<Reverse<u64>>,
-        /// End and begin.
+        /// End and begin of each batch.
         in_flight: BinaryHeap<Reverse<(u64, u64)>>,
         numbers: Numbers,
     }
@@ -195,8 +196,8 @@ mod tests {
             Self { now: 0, free, in_flight: BinaryHeap::new(), numbers: Numbers(0x9e37_79b9) }
         }
 
-        /// Has always as many in flight as may be, until so many are answered. One takes `work`, half
-        /// more or half less. Gives the answers a second.
+        /// Keeps as many in flight as the limit allows, until `answers` are answered. Each takes
+        /// `work`, half more or half less. Returns the answers per second.
         fn answer(&mut self, limit: &mut Concurrency, answers: usize, work: u64) -> f64 {
             let began = self.now;
             for _ in 0..answers {
@@ -273,7 +274,7 @@ mod tests {
     fn batches_of_another_size_are_measured_by_their_own() {
         let mut limit = Concurrency::new(256);
         for _ in 0..1_000 {
-            // Large ones take twenty times as long, and always have.
+            // Large batches always take twenty times as long.
             limit.observe(Reply::Done(1, Duration::from_micros(200)), 256);
             limit.observe(Reply::Done(240, Duration::from_millis(4)), 256);
         }

@@ -1,7 +1,7 @@
-//! Who logs in at Cassandra: a user and a password, which may change while connections are open.
+//! The login at Cassandra: a user and a password, which may change while connections are open.
 //!
-//! A connection logs in once, when it is made, with what holds then; those that are open stay so.
-//! The password is never printed.
+//! A connection logs in once, when it is made, with the login of that moment; open connections stay
+//! open. The password is never printed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use scylla::authentication::{
     AuthError, AuthenticatorProvider, AuthenticatorSession, PlainTextAuthenticator,
 };
 
-/// User and password, or that there are none. Clones share them: what is set in one holds for all.
+/// A user and a password, or none. Clones share them: a change in one holds for all.
 #[derive(Clone, Default)]
 pub struct Credentials(Arc<RwLock<Option<Login>>>);
 
@@ -23,21 +23,22 @@ struct Login {
 }
 
 impl Credentials {
-    /// This user, with this password.
+    /// A login with this user and password.
     pub fn new(user: &str, password: &str) -> Self {
         let credentials = Self::default();
         credentials.set(Some((user, password)));
         credentials
     }
 
-    /// From now on new connections log in as this user, with this password; `None` = with nothing.
+    /// Makes new connections log in with this user and password from now on; `None` = without a
+    /// login.
     pub fn set(&self, login: Option<(&str, &str)>) {
         let login = login
             .map(|(user, password)| Login { user: user.to_owned(), password: password.to_owned() });
         *self.0.write() = login;
     }
 
-    /// The user; `None` = there is none.
+    /// The user; `None` = no login.
     pub fn user(&self) -> Option<String> {
         self.0.read().as_ref().map(|login| login.user.clone())
     }
@@ -51,7 +52,7 @@ impl fmt::Debug for Credentials {
 
 #[async_trait]
 impl AuthenticatorProvider for Credentials {
-    /// Asked for each connection to a node that wants a login.
+    /// Called for each connection to a node that requires a login.
     async fn start_authentication_session(
         &self,
         authenticator: &str,

@@ -1,12 +1,12 @@
-//! Long texts as the reports show them: a label set may have 64 KiB. What is longer than a line or two is cut, and
-//! says how long it is.
+//! Cuts long texts in reports: a label set may have 64 KiB. A text longer than a line or two is cut and its length
+//! is printed.
 
 use std::fmt;
 
-/// Bytes of a text that are shown.
+/// Bytes of a text that are printed.
 const MOST_BYTES: usize = 300;
 
-/// The beginning of a text and its length, or all of a short one.
+/// A text that is printed whole if short, else as its beginning and its length.
 pub struct Cut<'a>(pub &'a str);
 
 impl fmt::Display for Cut<'_> {

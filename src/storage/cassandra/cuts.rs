@@ -1,26 +1,28 @@
-//! What is left to read of a row or partition that a server does not read in one: slices in order, each of which is
-//! cut where the server gives up on it. Every place lies in exactly one slice. The number of cuts is bounded.
+//! The slices still to be read of a row or partition that a server does not read in one statement. The slices are
+//! ordered; a slice is cut where the server gives up on it. Every position lies in exactly one slice. The number of
+//! cuts is bounded.
 
-/// Slices from a first place to before another one, in order.
+/// Slices from a first position up to, but excluding, a last one, in order.
 #[derive(Debug)]
 pub(super) struct Cuts<B> {
-    /// The next is the last.
+    /// The slices not read yet, in reverse order.
     left: Vec<[B; 2]>,
-    /// The one that is being read.
+    /// The slice that is being read.
     now: Option<[B; 2]>,
     cuts: u32,
     most_cuts: u32,
 }
 
 impl<B: Clone + Ord> Cuts<B> {
-    /// All from `start` to before `end`, in slices between these places, which rise.
+    /// All from `start` up to, but excluding, `end`, cut at the positions `at`, which rise.
     pub(super) fn of(start: B, end: B, at: impl IntoIterator<Item = B>, most_cuts: u32) -> Self {
         let mut cuts = Self { left: Vec::new(), now: None, cuts: 0, most_cuts };
         cuts.push(start, end, at);
         cuts
     }
 
-    /// The slices of `start` to before `end` between these places; the first of them is next.
+    /// Adds the slices from `start` to before `end`, cut at the positions `at`; the first of them
+    /// is next.
     fn push(&mut self, start: B, end: B, at: impl IntoIterator<Item = B>) {
         let begin = self.left.len();
         let mut from = start;
@@ -35,7 +37,7 @@ impl<B: Clone + Ord> Cuts<B> {
         self.left[begin..].reverse();
     }
 
-    /// The next slice; `None` = all is read.
+    /// The next slice; `None` = everything is read.
     pub(super) fn next(&mut self) -> Option<&[B; 2]> {
         self.now = self.left.pop();
         self.now.as_ref()
@@ -46,13 +48,13 @@ impl<B: Clone + Ord> Cuts<B> {
         self.now.as_ref()
     }
 
-    /// The slice that was being read is read to its end.
+    /// Ends the current slice: it was read to its end.
     pub(super) fn finish_slice(&mut self) -> Option<[B; 2]> {
         self.now.take()
     }
 
-    /// The server gave up on it; it was read up to before `from`, where that is given. What is left of it comes in
-    /// parts, cut at the places between its ends that `at` gives. False where there is none, or were too many cuts.
+    /// Cuts the current slice, on which the server gave up; it was read up to before `from`, where given. The rest
+    /// is cut at the positions between its ends that `at` returns. False if there is none, or after too many cuts.
     pub(super) fn cut(&mut self, from: Option<B>, at: impl FnOnce(&B, &B) -> Vec<B>) -> bool {
         let Some([start, end]) = self.now.take() else { return false };
         self.cuts += 1;
@@ -68,7 +70,7 @@ impl<B: Clone + Ord> Cuts<B> {
         true
     }
 
-    /// Where the slices that are not read yet begin, the one that is being read included.
+    /// Where the unread slices begin, the current one included.
     pub(super) fn starts(&self) -> impl Iterator<Item = &B> {
         self.now.iter().chain(self.left.iter().rev()).map(|[start, _]| start)
     }

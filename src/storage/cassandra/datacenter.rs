@@ -1,8 +1,9 @@
-//! Data centres: that there are those that settings name, and which nodes of the local one are asked.
+//! Data centres: checks that those named in settings exist, and chooses the nodes to ask in the local
+//! one.
 //!
-//! Only local nodes are asked, the replicas of a row first. `SimpleStrategy` knows no data centres
-//! and puts copies anywhere, so the replicas of a row may all be elsewhere: there a local node is
-//! asked, whichever, and hands the statement on. Where all nodes are local nothing is preferred.
+//! Only local nodes are asked, the replicas of a row first. `SimpleStrategy` ignores data centres and
+//! places copies anywhere, so all replicas of a row may be elsewhere: then any local node is asked,
+//! and it forwards the statement. Where all nodes are local, replicas are preferred as usual.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use scylla::routing::Shard;
 use super::options::{Options, Replication};
 use crate::storage::StoreError;
 
-/// Which nodes are asked.
+/// The policy that chooses the nodes to ask.
 pub(super) fn policy(local: Option<&str>) -> Arc<dyn LoadBalancingPolicy> {
     let Some(local) = local else {
         return DefaultPolicy::builder().token_aware(true).build();
@@ -37,8 +38,8 @@ pub(super) fn policy(local: Option<&str>) -> Arc<dyn LoadBalancingPolicy> {
     })
 }
 
-/// Refuses a local data centre that the cluster does not have; warns where the keyspace does not
-/// keep copies in it for sure.
+/// Refuses a local data centre that the cluster does not have. Warns where the keyspace may keep no
+/// copies in it.
 pub(super) fn check(session: &Session, options: &Options) -> Result<(), StoreError> {
     let Some(local) = &options.local_datacenter else { return Ok(()) };
     let cluster = session.get_cluster_state();
@@ -56,8 +57,8 @@ pub(super) fn check(session: &Session, options: &Options) -> Result<(), StoreErr
     Ok(())
 }
 
-/// Refuses a keyspace that could not be made or not be used: copies in a data centre that the cluster does not have,
-/// or, where no data centre is named, more copies than there are nodes.
+/// Refuses a replication that cannot work: copies in a data centre that the cluster does not have, or, where no data
+/// centre is named, more copies than nodes.
 pub(super) fn check_copies(session: &Session, replication: &Replication) -> Result<(), StoreError> {
     let cluster = session.get_cluster_state();
     let copies = match replication {
@@ -73,7 +74,7 @@ pub(super) fn check_copies(session: &Session, replication: &Replication) -> Resu
     }
 }
 
-/// Refuses more copies than there are nodes.
+/// Refuses more copies than nodes.
 fn check_number(copies: u32, nodes: usize) -> Result<(), StoreError> {
     if usize::try_from(copies).is_ok_and(|copies| copies <= nodes) {
         return Ok(());

@@ -1,12 +1,14 @@
-//! Reads a row of points in slices where Cassandra does not read it in one, and remembers where its dead part ends.
+//! Reads a row of points in slices where Cassandra does not read it in one statement, and remembers where its dead
+//! part ends.
 //!
-//! Cassandra gives up on a read that passes over more cells than `tombstone_failure_threshold` (100,000) which have
+//! Cassandra gives up on a read that passes over more than `tombstone_failure_threshold` (100,000) cells that
 //! expired or were deleted and are not compacted away. Such a slice is cut in two by the offset in the row, and each
-//! half is read for itself, again and again: what lives is found however many dead cells lie before and between. The
-//! number of cuts is bounded.
+//! half is read by itself, repeatedly: living cells are found however many dead cells lie before and between them.
+//! The number of cuts is bounded.
 //!
-//! Where a row began with dead cells alone, the next reads begin behind them, for [`LASTS`]: then one looks at all
-//! of it again, as another writer may have written there. What this process writes there ends that at once.
+//! Where a row began with dead cells only, the next reads begin behind them for [`LASTS`]. Then one read covers all
+//! of the row again, because another writer may have written there. A write of this process there ends the skipping
+//! at once.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,31 +18,31 @@ use parking_lot::Mutex;
 
 use super::cuts::Cuts;
 
-/// How long other writers' points in a part that was dead may stay unseen.
+/// How long points of other writers in a dead part may stay unseen.
 const LASTS: Duration = Duration::from_secs(10);
-/// Rows that are remembered.
+/// The most rows that are remembered.
 const MOST_ROWS: usize = 10_000;
-/// Cuts of one row: the tombstones of that many reads may lie in it.
+/// Cuts of one row: it may hold the tombstones of that many reads.
 const MOST_CUTS: u32 = 500;
 
 /// Rows that begin with a dead part.
 #[derive(Default)]
 pub(super) struct DeadCells {
     rows: Mutex<HashMap<Box<[u8]>, Part>>,
-    /// How many, for writers that mostly find none.
+    /// The number of rows, for writers, which mostly find none.
     count: AtomicUsize,
 }
 
 #[derive(Debug, Clone)]
 struct Part {
     start: Box<[u8]>,
-    /// The first column that is not known to be dead; empty = it is being looked for.
+    /// The first column that is not known to be dead; empty = the search is in progress.
     end: Box<[u8]>,
     since: Instant,
 }
 
 impl DeadCells {
-    /// The column from which on a read of a row from `start` has to look.
+    /// The column at which a read of a row from `start` begins.
     fn begin(&self, key: &[u8], start: &[u8]) -> Box<[u8]> {
         if self.count.load(Ordering::Acquire) > 0
             && let Some(part) = self.rows.lock().get(key)
@@ -52,8 +54,8 @@ impl DeadCells {
         start.into()
     }
 
-    /// A read from `start` on looks for where the dead part ends. Writes that come from now on are noticed. At the
-    /// bound a new row takes the place of the oldest one.
+    /// Notes that a read from `start` searches for the end of the dead part; a write from now on cancels the note.
+    /// At the bound a new row replaces the oldest one.
     fn look(&self, key: &[u8], start: &[u8], since: Instant) {
         let part = Part { start: start.into(), end: Box::default(), since };
         let mut rows = self.rows.lock();
@@ -67,14 +69,15 @@ impl DeadCells {
         self.count.store(rows.len(), Ordering::Release);
     }
 
-    /// Up to `end` the row is dead, unless something was written since it was [looked](Self::look) at.
+    /// Records that the row is dead up to `end`, unless it was written since the [search](Self::look)
+    /// began.
     fn learn(&self, key: &[u8], end: &[u8], since: Instant) {
         if let Some(part) = self.rows.lock().get_mut(key).filter(|part| part.since == since) {
             part.end = end.into();
         }
     }
 
-    /// Something was written to a row.
+    /// Forgets a row that was written to.
     pub(super) fn written(&self, key: &[u8]) {
         if self.count.load(Ordering::Acquire) > 0 {
             let mut rows = self.rows.lock();
@@ -84,22 +87,22 @@ impl DeadCells {
     }
 }
 
-/// The slices of a row that are to be read, in the order of its columns.
+/// The slices of a row to read, in the order of its columns.
 pub(super) struct Slices<'a> {
     dead: &'a DeadCells,
     key: &'a [u8],
     start: &'a [u8],
-    /// Columns.
+    /// Cut by column.
     cuts: Cuts<Box<[u8]>>,
-    /// When the first was cut, before anything living was found.
+    /// When the first cut happened before any living cell was found.
     looks_since: Option<Instant>,
-    /// Nothing lives before this column, as far as was read.
+    /// As far as was read, no cell before this column lives.
     dead_before: Box<[u8]>,
     has_met_life: bool,
 }
 
 impl<'a> Slices<'a> {
-    /// The columns of a row from `start` to before `end`.
+    /// The columns of a row from `start` up to, but excluding, `end`.
     pub(super) fn of(dead: &'a DeadCells, key: &'a [u8], start: &'a [u8], end: &[u8]) -> Self {
         Self {
             dead,
@@ -112,7 +115,8 @@ impl<'a> Slices<'a> {
         }
     }
 
-    /// The next slice: first column, and the one behind the last. `None` = all is read.
+    /// The next slice: its first column, and the column behind its last. `None` = everything is
+    /// read.
     pub(super) fn next(&mut self) -> Option<(&[u8], &[u8])> {
         let next = self.cuts.next();
         if next.is_none()
@@ -123,7 +127,7 @@ impl<'a> Slices<'a> {
         next.map(|[start, end]| (&**start, &**end))
     }
 
-    /// The slice was read to its end; `last` is the last column that was there.
+    /// Ends the current slice: it was read to its end; `last` is the last column found.
     pub(super) fn finish_slice(&mut self, last: Option<&[u8]>) {
         let Some([start, end]) = self.cuts.finish_slice() else { return };
         if !self.has_met_life {
@@ -132,7 +136,8 @@ impl<'a> Slices<'a> {
         }
     }
 
-    /// The server gave up on it behind the column `last`: the rest comes in two halves. False where it cannot be cut.
+    /// Cuts the current slice: the server gave up behind the column `last`. The rest follows in two halves. False
+    /// where it cannot be cut.
     pub(super) fn cut(&mut self, last: Option<&[u8]>) -> bool {
         let from = last.map(|last| [last, &[0]].concat().into());
         if !self.has_met_life {
@@ -172,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    /// What a server has of a row: columns that live, and columns that are dead, of which a read passes over so many.
+    /// The content of a row on a server: live columns and dead ones. A read passes over at most `most` dead ones.
     struct Row {
         live: BTreeSet<u32>,
         dead: BTreeSet<u32>,
@@ -180,7 +185,7 @@ mod tests {
     }
 
     impl Row {
-        /// What it answers of a slice, page by page of one column; false where it gives up.
+        /// Answers a slice, page by page of one column; false where it gives up.
         fn read(&self, start: &[u8], end: &[u8], found: &mut Vec<u32>) -> (Option<[u8; 4]>, bool) {
             let within = |column: &&u32| {
                 let column = column.to_be_bytes();
@@ -198,7 +203,7 @@ mod tests {
             (last, self.dead.range(from..).filter(within).count() <= self.most)
         }
 
-        /// All that lives from `start` to before `end`, and how many reads it took.
+        /// All live columns from `start` to before `end`, and the number of reads.
         fn all(&self, dead: &DeadCells, start: u32, end: u32) -> Option<(Vec<u32>, u32)> {
             let (mut found, mut reads) = (Vec::new(), 0);
             let (start, end) = (start.to_be_bytes(), end.to_be_bytes());
@@ -244,7 +249,7 @@ mod tests {
         let (found, reads) = row.all(&memory, 0, 1_000).expect("it can be cut");
         assert!(found == [900] && reads > 8, "{reads}");
         assert_eq!(row.all(&memory, 0, 1_000), Some((vec![900], 1)));
-        // Within the dead part, and before it.
+        // Within the dead part, and before its end.
         assert_eq!(row.all(&memory, 300, 600), Some((vec![], 0)));
         row.live.insert(500);
         row.dead.remove(&500);

@@ -1,8 +1,9 @@
-//! How far an acknowledgement of Cassandra goes: when its nodes sync their commit logs (`commitlog_sync`), how many of
-//! them have a row, and what is lost when one is killed.
+//! What survives a kill of a node after an acknowledgement: when nodes sync their commit logs (`commitlog_sync`), how
+//! many nodes have a row, and what is lost when one is killed.
 //!
-//! Each node is asked by itself, since the setting is its own; of those that answer, the one that syncs latest counts.
-//! A setting that cannot be read is taken for Cassandra's default, so a node that does not answer fails nothing.
+//! Each node is asked by itself, because each has its own setting. Of the nodes that answer, the one that syncs latest
+//! counts. A setting that cannot be read counts as Cassandra's default, so a node that does not answer causes no
+//! error.
 //!
 //! Not here: which nodes were restarted (`node_starts`), and the log that keeps what may be lost.
 
@@ -20,18 +21,18 @@ use super::each_node::{first_row, nodes};
 use super::options::{Keyspace, Options};
 use super::schema::rows;
 
-/// `commitlog_sync_period` where nobody changed it.
+/// The default of `commitlog_sync_period`.
 const DEFAULT_PERIOD: Duration = Duration::from_secs(10);
-/// Beside the half of a period by which a node may be late before it holds up writes.
+/// Added to one and a half periods: a node that is half a period late holds up writes.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// How long what was acknowledged is kept by a log that can write it again.
+/// How long a log keeps acknowledged data so that it can be written again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum KeepUnsynced {
-    /// As the nodes' settings say.
+    /// As the settings of the nodes require.
     #[default]
     AsNodesSay,
-    /// This long.
+    /// For this time.
     For(Duration),
 }
 
@@ -40,12 +41,12 @@ pub enum KeepUnsynced {
 pub(super) enum LogSync {
     /// Before the acknowledgement.
     Before,
-    /// That often, whatever was acknowledged.
+    /// Once per period, whatever was acknowledged.
     Every(Duration),
 }
 
 impl LogSync {
-    /// From the values of `commitlog_sync` and of its period; none where the first is unknown.
+    /// Parses `commitlog_sync` and its period; none where the first is unknown.
     fn parse(sync: &str, period: Option<&str>) -> Option<Self> {
         match sync.trim_matches('"').to_ascii_lowercase().as_str() {
             "batch" | "group" => Some(Self::Before),
@@ -57,7 +58,7 @@ impl LogSync {
     }
 }
 
-/// As `10000`, `10000ms`, `10s` or `1m`.
+/// Parses `10000`, `10000ms`, `10s` or `1m`.
 fn parse_period(text: &str) -> Option<Duration> {
     let text = text.trim_matches('"');
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -70,14 +71,14 @@ fn parse_period(text: &str) -> Option<Duration> {
     }
 }
 
-/// How far an acknowledgement of Cassandra goes.
+/// What survives a kill of a node after an acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Durability {
-    /// Of the nodes that said so, the one that syncs latest; none = no node said it.
+    /// The latest sync among the nodes that answered; none = no node answered.
     sync: Option<LogSync>,
-    /// Nodes that have a row when it is acknowledged, at least.
+    /// The least number of nodes that have a row when it is acknowledged.
     pub(super) copies: usize,
-    /// Whether the keyspace has a commit log at all.
+    /// Whether the keyspace uses a commit log at all.
     durable_writes: bool,
 }
 
@@ -93,7 +94,7 @@ impl Durability {
         }
     }
 
-    /// How long what was acknowledged is kept by a log that can write it again.
+    /// How long a log keeps acknowledged data so that it can be written again.
     pub(super) fn period(&self, keep: KeepUnsynced) -> Duration {
         let sync = self.sync.unwrap_or(LogSync::Every(DEFAULT_PERIOD));
         match (keep, sync) {
@@ -103,7 +104,7 @@ impl Durability {
         }
     }
 
-    /// What is lost where nobody keeps it.
+    /// What a kill loses where no log keeps it.
     pub(super) fn risk(&self) -> Option<Risk> {
         match self.sync.unwrap_or(LogSync::Every(DEFAULT_PERIOD)) {
             _ if !self.durable_writes => Some(Risk::NoCommitLog),
@@ -114,12 +115,12 @@ impl Durability {
     }
 }
 
-/// What a kill of one node takes with it.
+/// What is lost when one node is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Risk {
     /// The keyspace has `durable_writes = false`.
     NoCommitLog,
-    /// There is one copy, synced so late.
+    /// There is one copy, synced once per `period`.
     Late { period: Duration, is_said: bool },
 }
 
@@ -144,7 +145,7 @@ impl fmt::Display for Risk {
     }
 }
 
-/// How many nodes have a row when it is acknowledged, at least.
+/// The least number of nodes that have a row when it is acknowledged.
 fn copies(session: &Session, options: &Options) -> usize {
     let cluster = session.get_cluster_state();
     let strategy =
@@ -170,7 +171,7 @@ fn copies(session: &Session, options: &Options) -> usize {
     }
 }
 
-/// When a node syncs its commit log; none where it does not say.
+/// When a node syncs its commit log; none where it does not answer.
 async fn sync_of(session: &Session, node: &Arc<Node>) -> Option<LogSync> {
     // Cassandra since 4.0, and ScyllaDB.
     for table in ["system_views.settings", "system.config"] {

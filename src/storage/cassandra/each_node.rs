@@ -1,6 +1,7 @@
-//! Queries that one chosen node answers, about what is its own: its settings and when it was started.
+//! Queries that one chosen node answers, about its own settings and start time.
 //!
-//! No other node answers in its place, and a query fails after a few seconds. What the answers mean is not here.
+//! No other node answers in its place, and a query fails after a few seconds. The meaning of the answers is not
+//! here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use crate::storage::StoreError;
 /// How long a node may take to answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The nodes that are asked for data.
+/// The connected nodes that may be asked for data.
 pub(super) fn nodes(session: &Session, options: &Options) -> Vec<Arc<Node>> {
     let is_local = |node: &&Arc<Node>| {
         let local = options.local_datacenter.as_ref();

@@ -1,15 +1,15 @@
-//! Epochs of metrics: how all that keep settled points learn that such points were written or
-//! deleted by a promkairos.
+//! Epochs of metrics: how caches of settled points learn that a promkairos wrote or deleted such
+//! points.
 //!
-//! A metric is a partition of `service_index`, in which each process has a row of its own with a
-//! number that only rises. All rows together are the epoch. Since nobody else writes to a row, no
-//! clock but that of its process decides which number stands. Who writes or deletes settled points
-//! raises its number before it touches the first and again after the last, before it answers: whoever
-//! read the epoch after the answer, and finds it equal to what it was before some rows were read, has
-//! rows with the change. It raises it too when it fails. `late` says when that is for what is written.
+//! A metric is a partition of `service_index`, in which each process has its own row with a number
+//! that only rises. All rows together are the epoch. Only one process writes to a row, so only the
+//! clock of that process orders its numbers. A process that writes or deletes settled points raises
+//! its number before it touches the first and again after the last, before it answers. A reader that
+//! read the epoch after the answer, and finds it equal to the epoch before some rows were read, has
+//! rows with the change. The number is raised after a failure too. `late` says when a write raises it.
 //!
-//! The rows expire, long after all that was read under another epoch. A KairosDB knows nothing of
-//! them. Where there is no `service_index` (a keyspace to read), there are none, and nothing is kept.
+//! The rows expire long after everything that was read under another epoch. KairosDB ignores them. A
+//! keyspace without `service_index` (one that is only read) has no epochs, and nothing is cached.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
@@ -30,12 +30,12 @@ use crate::storage::StoreError;
 
 /// `service` of the rows; `service_key` is the metric, `key` the process.
 const SERVICE: &str = "prometheus_read_cache";
-/// How long a row lasts: longer than anybody uses what was read before it was written.
+/// How long a row lasts: longer than a cache uses what was read before it was written.
 const LASTS: Duration = Duration::from_secs(3 * MOST_CACHE_AGE.as_secs());
 /// Rows written at the same time.
 const ROWS_AT_ONCE: usize = 64;
 
-/// What a metric's rows say together.
+/// The combined rows of a metric.
 pub(super) type Epoch = Identity;
 
 /// Epochs by metric.
@@ -43,9 +43,9 @@ pub(super) type EpochsByMetric = HashMap<String, Epoch>;
 
 /// The epochs of a keyspace.
 pub(super) struct Epochs {
-    /// This process.
+    /// The key of this process.
     key: String,
-    /// Its last number.
+    /// The last number of this process.
     last: AtomicI64,
     /// metric
     select: Prepared,
@@ -81,7 +81,7 @@ impl Epochs {
         }))
     }
 
-    /// Changes the epochs of metrics, each once in the list.
+    /// Changes the epochs of metrics; the list has each metric once.
     pub(super) async fn raise(
         &self,
         executor: &Executor,
@@ -101,7 +101,7 @@ impl Epochs {
         all(ROWS_AT_ONCE, Box::new(metrics.iter().map(raise))).await.map(drop)
     }
 
-    /// A number above all before.
+    /// A number above all earlier ones.
     fn next(&self) -> i64 {
         let now = now_ms();
         let next = |last: i64| Some(now.max(last + 1));
@@ -109,7 +109,7 @@ impl Epochs {
         last.map_or(now, |last| now.max(last + 1))
     }
 
-    /// The epochs of metrics.
+    /// Reads the epochs of metrics.
     pub(super) async fn read(
         &self,
         executor: &Executor,
@@ -151,7 +151,7 @@ impl Epochs {
         let result = executor.run(select, (metrics,), executor.deadline()).await?;
         let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
         type Row<'f> = (&'f str, &'f str, Option<&'f str>);
-        // Those of a metric in the order of their keys.
+        // The rows of a metric come in the order of their keys.
         for row in rows.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
             let (metric, key, value) = row.map_err(|e| unreadable(select.name, e))?;
             if let Some(epoch) = epochs.get_mut(metric) {
@@ -167,7 +167,7 @@ impl Epochs {
         executor
             .pages(select, (metric,), |page| {
                 type Row<'f> = (&'f str, Option<&'f str>);
-                // In the order of their keys.
+                // The rows come in the order of their keys.
                 for row in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
                     let (key, value) = row.map_err(|e| unreadable(select.name, e))?;
                     epoch = with_row(epoch, key, value);
@@ -179,7 +179,7 @@ impl Epochs {
     }
 }
 
-/// An epoch with one more row, in the order of their keys.
+/// An epoch with one more row; rows are added in the order of their keys.
 fn with_row(epoch: Epoch, key: &str, value: Option<&str>) -> Epoch {
     epoch.and(&[key.as_bytes(), value.unwrap_or_default().as_bytes()])
 }

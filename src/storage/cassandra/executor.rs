@@ -1,11 +1,11 @@
-//! Runs statements: a bound on what is in flight, repetitions up to a deadline, metrics.
+//! Runs statements: a bound on statements in flight, retries up to a deadline, metrics.
 //!
-//! All attempts of a request have one deadline, the waits for a turn included, so a slow
-//! Cassandra costs callers a bounded wait and the process bounded memory. Work of many statements may have a
-//! later one, so that those which come to their turns last have their time as well. One that cannot be
-//! reached is reported after a moment. Statements on index rows never take all turns: many new series at once
-//! do not hold up the data of known ones. Those that write points take no more than the servers keep up
-//! with (`write_turns`). It knows no table.
+//! All attempts of a request share one deadline, waits for permits included, so a slow Cassandra costs
+//! callers a bounded wait and the process bounded memory. Work of many statements may have a later deadline,
+//! so that the statements which get their permits last have time too. When no node can be reached, a
+//! statement fails after a moment. Index statements never take all permits, so many new series at once do not
+//! hold up the data of known ones. Statements that write points take no more permits than the servers keep up
+//! with (`write_turns`). This file knows no table.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -37,14 +37,14 @@ use crate::limits::RETRY_AFTER;
 use crate::storage::StoreError;
 use crate::telemetry::{self, CASSANDRA_STATEMENT, CassandraMetrics, InFlight, StatementOutcome};
 
-/// How long a statement waits for a connection when there is none. It bridges a connection that is
-/// just made anew; whoever sent the request repeats it anyhow.
+/// How long a statement waits for a connection when there is none. It bridges a reconnect; the
+/// sender of the request retries anyway.
 const UNREACHED_PATIENCE: Duration = Duration::from_secs(1);
-/// The setting of how many turns there are.
+/// The setting for the number of permits.
 const IN_FLIGHT: &str = "cassandra-max-in-flight";
-/// The share of all turns that statements of [`Lane::Index`] may have.
+/// Statements of [`Lane::Index`] may have the number of permits divided by this.
 const INDEX_SHARE: usize = 2;
-/// Nodes named in an error.
+/// The most nodes named in an error.
 const NODES_NAMED: usize = 3;
 
 /// Runs statements on a session.
@@ -56,18 +56,18 @@ pub(super) struct Executor {
     points: WriteTurns,
     pub(super) key_lists: KeyLists,
     left_out: Option<Arc<LeftOut>>,
-    /// Rows that a page may have: fewer than a statement asks for where an operator has set a limit.
+    /// The most rows of a page: less than a statement asks for where an operator has set a limit.
     most_rows: AtomicI32,
     patience: Duration,
     contact_points: String,
 }
 
-/// Why a statement was not done.
+/// Why a statement failed.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The server will never take these rows, or so many keys, and says why.
+    /// The server will never accept these rows, or this number of keys; the text says why.
     Refused(String),
-    /// A server gave up on a read, which the text names: see [`Verdict::Unread`].
+    /// A server gave up on the read that the text names: see [`Verdict::Unread`].
     Unread(String),
     /// Anything else.
     Store(StoreError),
@@ -92,14 +92,14 @@ impl From<Failure> for StoreError {
 /// When to give up.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadline {
-    /// The end for all statements together, those included that wait for their turn.
+    /// The end for all statements together, including those that wait for a permit.
     end: Instant,
-    /// Longest time of one of them, its repetitions included, from its first turn on.
+    /// The longest time of one statement, retries included, from its first permit on.
     each: Duration,
 }
 
 impl Deadline {
-    /// The end of a statement that has its first turn now.
+    /// The end of a statement that gets its first permit now.
     fn of_one(self, now: Instant) -> Instant {
         self.end.min(now + self.each)
     }
@@ -121,7 +121,7 @@ impl Executor {
         }
     }
 
-    /// Counts something that a read left out; `what` tells it from all others, for people.
+    /// Counts something that a read skipped; `what` identifies it to people.
     pub(super) fn skip<T: fmt::Display>(&self, reason: &'static str, what: impl FnOnce() -> T) {
         self.metrics.skip(reason, 1);
         if let Some(left_out) = &self.left_out {
@@ -129,18 +129,18 @@ impl Executor {
         }
     }
 
-    /// The end of the patience of what begins now.
+    /// The deadline of a request that begins now.
     pub(super) fn deadline(&self) -> Deadline {
         self.deadline_of_many(self.patience)
     }
 
-    /// The same for work of many statements that may take so long together: none of them has more than
-    /// the patience from its turn on.
+    /// The deadline of work of many statements that may take `together`: each of them has at most the
+    /// request timeout from its first permit on.
     pub(super) fn deadline_of_many(&self, together: Duration) -> Deadline {
         Deadline { end: Instant::now() + together, each: self.patience }
     }
 
-    /// Which nodes an error is about: those without a connection, or where we began.
+    /// The nodes that an error is about: those without a connection, or else the contact points.
     fn hosts(&self) -> String {
         let cluster = self.session.get_cluster_state();
         let lost = cluster.get_nodes_info().iter().filter(|node| !node.is_connected());
@@ -157,7 +157,7 @@ impl Executor {
         Failure::Store(StoreError::Unavailable { what, retry_after: RETRY_AFTER })
     }
 
-    /// Runs a statement without rows, or with rows that fit one answer.
+    /// Runs a statement without rows, or whose rows fit one answer.
     pub(super) async fn run(
         &self,
         prepared: &Prepared,
@@ -176,8 +176,9 @@ impl Executor {
         }
     }
 
-    /// Inserts rows, all in one batch if the server takes that; else one by one, as one bad row
-    /// spoils a batch. Answers the positions of the rows that it refuses for good, and why.
+    /// Inserts rows, all in one batch if the server accepts it. Otherwise one by one, because one
+    /// bad row fails a batch. Returns the positions of the rows that the server refuses for good,
+    /// and why.
     pub(super) async fn insert(
         &self,
         insert: &Batches,
@@ -221,7 +222,8 @@ impl Executor {
         }
     }
 
-    /// Runs a SELECT page by page; each page has the patience anew. `visit` may end it early.
+    /// Runs a SELECT page by page; each page has the request timeout anew. `visit` may end it
+    /// early.
     pub(super) async fn pages(
         &self,
         prepared: &Prepared,
@@ -231,7 +233,8 @@ impl Executor {
         Ok(self.pages_as_far(prepared, values, visit).await?)
     }
 
-    /// The same, for who can do something about a page that is not read.
+    /// Like [`Self::pages`], but returns the failure, for callers that can handle a page that is
+    /// not read.
     pub(super) async fn pages_as_far(
         &self,
         prepared: &Prepared,
@@ -252,7 +255,7 @@ impl Executor {
         }
     }
 
-    /// Runs a SELECT for one page, and says where the next one begins.
+    /// Runs a SELECT for one page, and returns where the next one begins.
     pub(super) async fn page(
         &self,
         prepared: &Prepared,
@@ -292,17 +295,17 @@ impl Executor {
 struct Attempts<'a> {
     executor: &'a Executor,
     prepared: &'a Prepared,
-    /// How many rows it writes, if any.
+    /// How many rows the statement writes, if any.
     rows: usize,
     deadline: Deadline,
-    /// Its own end, once it has had a turn.
+    /// The end of this statement, known once it has had a permit.
     end: Instant,
     number: u32,
     /// Since when no node could be reached.
     unreached: Option<Instant>,
-    /// How long they waited for their turns.
+    /// How long the attempts waited for permits.
     waited: Duration,
-    /// Their part of a trace.
+    /// The span of the attempts in a trace.
     span: Span,
 }
 
@@ -315,7 +318,7 @@ impl Drop for Attempts<'_> {
 
 /// One attempt: counted as in flight until it is dropped.
 struct Turn<'a> {
-    /// In the lane of the statement, where that has turns of its own.
+    /// The permit of the lane of the statement, where the lane has permits of its own.
     lane: Option<SemaphorePermit<'a>>,
     _permit: SemaphorePermit<'a>,
     _in_flight: InFlight,
@@ -357,8 +360,9 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// Gives an attempt no more than half of the patience, so that a node that hangs leaves time
-    /// for another. Its error is that of the statement once there is none: it names all the patience.
+    /// Gives an attempt at most half of the timeout, so that a node that hangs leaves time for
+    /// another. The error names the whole timeout, because it becomes the statement's error when no
+    /// attempt is left.
     async fn within<T>(
         &self,
         attempt: impl Future<Output = Result<T, ExecutionError>>,
@@ -371,7 +375,7 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// Waits for the turn of the next attempt.
+    /// Waits for the permits of the next attempt.
     async fn begin(&mut self) -> Result<Turn<'a>, Failure> {
         self.number += 1;
         let begin = Instant::now();
@@ -401,7 +405,7 @@ impl<'a> Attempts<'a> {
         Ok(permit.expect("the semaphore is never closed"))
     }
 
-    /// Gives a turn back, after so long.
+    /// Returns a permit, `took` after it was taken.
     fn leave<T>(&self, turn: Turn<'a>, took: Duration, result: &Result<T, ExecutionError>) {
         let Turn { lane: Some(lane), .. } = turn else { return };
         if self.prepared.lane == Lane::Points {
@@ -414,7 +418,7 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// Judges what came of it; None means that it is time for another attempt.
+    /// Judges a result; None means that another attempt is due.
     async fn end<T>(
         &mut self,
         turn: Turn<'a>,
@@ -477,16 +481,16 @@ impl<'a> Attempts<'a> {
     }
 }
 
-/// Futures that are made one by one.
+/// Futures that are created one by one.
 pub(super) type Futures<'a, T> =
     Box<dyn Iterator<Item = BoxFuture<'a, Result<T, StoreError>>> + Send + 'a>;
 
-/// Runs some futures at a time; their results in order, or the first error.
+/// Runs some futures at a time; returns their results in order, or the first error.
 pub(super) async fn all<T>(at_once: usize, futures: Futures<'_, T>) -> Result<Vec<T>, StoreError> {
     stream::iter(futures).buffered(at_once).try_collect().await
 }
 
-/// An answer whose rows are not what was asked for.
+/// An answer whose rows have unexpected types.
 pub(super) fn unreadable(
     what: &'static str,
     error: impl std::error::Error + Send + Sync + 'static,
@@ -507,7 +511,7 @@ mod tests {
         };
         // One request: its statements share its time.
         assert_eq!([0, 4, 9].map(|turn| end_of(10, turn)), [second * 10; 3]);
-        // Many batches: the last ones have theirs, and all end together.
+        // Many batches: the last ones have their own time, and all end together.
         let ends = [0, 4, 15, 20, 29].map(|turn| end_of(30, turn));
         assert_eq!(ends, [10, 14, 25, 30, 30].map(|end| second * end));
     }

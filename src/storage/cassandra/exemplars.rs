@@ -1,5 +1,5 @@
-//! Exemplars: rows of their own beside those of the series, each cell one exemplar. They are counted as they
-//! come, over all series that are read at the same time.
+//! Exemplars: rows of their own beside those of the series, each cell one exemplar. Their bytes are counted
+//! against the limit as they arrive, over all series that are read at the same time.
 
 use futures::FutureExt;
 use parking_lot::Mutex;
@@ -26,7 +26,7 @@ impl Shared {
     ) -> Result<ExemplarList, StoreError> {
         let wanted = |data_type: &DataType| *data_type == DataType::PromExemplar;
         let found = self.find(matchers, range, wanted, max_bytes).await?;
-        // One for all that are read at the same time.
+        // One budget for all series that are read at the same time.
         let budget = &Mutex::new(Budget::new(max_bytes));
         let reads = found.into_iter();
         let reads = reads.map(move |series| self.exemplars_of(series, range, budget).boxed());
@@ -51,7 +51,7 @@ impl Shared {
                 match Cell::decode(row.data_type(), offset, value) {
                     Ok(Cell::Exemplar { labels, value }) => {
                         let mut budget = budget.lock();
-                        // A series without any in the range takes nothing of an answer.
+                        // A series without exemplars in the range takes nothing from the budget.
                         if exemplars.is_empty() {
                             budget.series(&series.labels)?;
                         }

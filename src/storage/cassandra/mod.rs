@@ -1,13 +1,12 @@
-//! The KairosDB schema over CQL, shared with KairosDB itself.
+//! Stores series in the KairosDB schema over CQL, in a keyspace that KairosDB may use too.
 //!
-//! A write is durable and findable when it is answered: index first, then data, each at
-//! the write consistency. Cassandra holds everything that must outlive the process, but for the
-//! quarantine file. In memory are which index rows stand and which series a window has (which
-//! saves work and is checked again), the last write stamp, and the distance of the clocks.
-//! Decisions are pure (`plan`, `routing`, `retry`, `concurrency`, `stamp`, `index_memory`, `series_cache`,
-//! `cached_window`), the rest carries them out.
+//! A write is durable and findable when it is acknowledged: index rows first, then data, each at the write
+//! consistency. Cassandra holds everything that must outlive the process, except the quarantine file.
+//! Memory holds the known index rows and the series of windows (both save work and are checked again), the
+//! last write stamp, and the clock skew. Decisions are pure (`plan`, `routing`, `retry`, `concurrency`,
+//! `stamp`, `index_memory`, `series_cache`, `cached_window`); the other files carry them out.
 //!
-//! Not here: start timestamps of floats, for which a `kairos_double` cell has no room.
+//! Not stored: start timestamps of floats, for which a `kairos_double` cell has no room.
 
 mod absorb;
 mod ahead;
@@ -130,25 +129,25 @@ use crate::model::{
 };
 use crate::telemetry::CassandraMetrics;
 
-/// How often the clocks are compared.
+/// How often the clock skew is measured.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// A keyspace in KairosDB's schema.
+/// An opened keyspace in KairosDB's schema.
 pub struct CassandraStore {
     shared: Arc<Shared>,
     cluster: String,
     clock_watch: JoinHandle<()>,
     tasks: Mutex<JoinSet<()>>,
-    /// For readiness: how writes that wait for Cassandra were refused.
+    /// For readiness: recent refusals of writes that wait for Cassandra.
     refused: RefusedWrites,
 }
 
 impl CassandraStore {
     /// Connects, verifies the keyspace or creates it, and prepares every statement.
     ///
-    /// [`StoreError::Unavailable`] when Cassandra does not answer, [`StoreError::Denied`] when it
-    /// refuses the login, [`StoreError::Invalid`] when a setting makes no sense or the keyspace is
-    /// not KairosDB's; nothing is written then.
+    /// Returns [`StoreError::Unavailable`] when Cassandra does not answer, [`StoreError::Denied`]
+    /// when it refuses the login, and [`StoreError::Invalid`] when a setting is not valid or the
+    /// keyspace is not KairosDB's. Nothing is written then.
     pub async fn open(options: Options, metrics: CassandraMetrics) -> Result<Self, StoreError> {
         check(&options)?;
         let session = session::connect(&options).await?;
@@ -210,7 +209,7 @@ impl CassandraStore {
         Ok(Self { shared, cluster, clock_watch, tasks: Mutex::new(tasks), refused })
     }
 
-    /// How a selection is carried out, found by carrying out its reads of the index.
+    /// Explains how a selection is carried out, by running its reads of the index.
     pub async fn explain(
         &self,
         matchers: &[Matcher],
@@ -219,16 +218,16 @@ impl CassandraStore {
         self.shared.explain(matchers, range).await
     }
 
-    /// Replaces the list of indexed tags, as it is in [`TagIndexOptions::metrics`].
+    /// Replaces the list of indexed tags; the format is that of [`TagIndexOptions::metrics`].
     pub fn configure_tag_index(&self, metrics: BTreeMap<String, BTreeSet<String>>) {
         self.shared.tags.configure(metrics);
     }
 
-    /// What is written to Cassandra from now on lives for so many seconds after it was accepted (0 = for
-    /// ever), what waits in a log included, and what is of the
-    /// metrics that match a regular expression as [`Options::ttl_by_metric`] has it. What is stored
-    /// already keeps its time. [`StoreError::Invalid`] is what Cassandra would refuse; nothing
-    /// changes then.
+    /// Sets the time to live of data written to Cassandra from now on: `ttl_seconds` after acceptance (0
+    /// = for ever), or the value of `ttl_by_metric` for metrics that match (see
+    /// [`Options::ttl_by_metric`]). Data that waits in a log gets the new TTL too; stored data keeps its
+    /// own. Returns [`StoreError::Invalid`] for a value that Cassandra would refuse; nothing changes
+    /// then.
     pub fn set_lifetimes(
         &self,
         ttl_seconds: u32,
@@ -240,13 +239,13 @@ impl CassandraStore {
         Ok(())
     }
 
-    /// What is known of the tag index.
+    /// The state of the tag index.
     pub async fn tag_index_status(&self) -> Result<TagIndexStatus, StoreError> {
         self.shared.tag_index_status().await
     }
 
-    /// Has the index of a metric (`*` = of all) built or dropped, at most so many rows a second.
-    /// The job goes on in the background; see [`CassandraStore::tag_index_status`].
+    /// Starts to build or drop the index of a metric (`*` = of all), at most `rows_per_second` rows
+    /// per second. The job runs in the background; see [`CassandraStore::tag_index_status`].
     pub async fn begin_tag_index_job(
         &self,
         metric: &str,
@@ -273,7 +272,7 @@ impl Drop for CassandraStore {
     }
 }
 
-/// Says at the start what a kill of Cassandra takes with it that nobody keeps.
+/// Warns at the start when a kill of Cassandra would lose acknowledged data that no log keeps.
 fn warn_of_loss(durability: &Durability, options: &Options) {
     let has_log = options.quarantine.is_some();
     let is_kept = has_log && !durability.period(options.keep_unsynced).is_zero();
@@ -290,12 +289,12 @@ async fn watch_clock(shared: Arc<Shared>) {
     loop {
         node_starts::forget_after_restart(&shared, &mut starts).await;
         tokio::time::sleep(CLOCK_INTERVAL).await;
-        // A Cassandra that is away shows in the statements of others.
+        // An error is ignored here: the statements of others report that Cassandra is away.
         let _ = shared.skew.measure(&shared.executor, &shared.statements.clock).await;
     }
 }
 
-/// Refuses what can be known to be wrong without Cassandra: the time to live.
+/// Refuses settings that are known to be wrong without asking Cassandra: the times to live.
 pub fn check(options: &Options) -> Result<(), StoreError> {
     options.check().map_err(refused_option)
 }
@@ -304,7 +303,7 @@ fn refused_option(error: OptionsError) -> StoreError {
     StoreError::Invalid(error.to_string())
 }
 
-/// Why a series can be in no row, known before a log in front acknowledges it.
+/// Why no row can hold a series; known before a log in front acknowledges it.
 pub fn refuse(labels: LabelsRef<'_>) -> Option<RejectReason> {
     plan::planner::refusal(&labels.to_owned()).map(|error| RejectReason::Store(error.to_string()))
 }
@@ -345,7 +344,8 @@ impl Store for CassandraStore {
         let names = self.shared.names(&route.metrics).await?;
         let metrics = self.shared.candidates(&names, range);
         let find = self.shared.find_among(&metrics, &route, range, wanted, hints);
-        // Without series nobody waits for epochs; without epochs there are series.
+        // A selection without series does not wait for epochs. Without epochs, the series are still
+        // returned.
         let epochs = async { Ok(self.shared.epochs_ahead(&metrics, range).await) };
         let (mut found, epochs) = try_join(find, epochs).await?;
         if hints.sorted {
@@ -422,7 +422,7 @@ impl Store for CassandraStore {
         self.refused.check(Instant::now())
     }
 
-    /// A clock that is far off lets no write through until somebody sets it.
+    /// A clock that is far off refuses every write until an operator sets it.
     fn failing(&self) -> Option<String> {
         self.shared.skew.check().err().map(|error| error.to_string())
     }
@@ -435,14 +435,15 @@ impl Store for CassandraStore {
             return Ok(());
         }
         if let Err(error) = self.shared.leave_tag_index().await {
-            // It counts as running for a while.
+            // The others count this process as running for a while.
             tracing::warn!(%error, "the other adapters were not told that this one ends");
         }
         Ok(())
     }
 
     async fn stats(&self) -> Result<Stats, StoreError> {
-        // Cassandra cannot count cheaply: what this process wrote lately is what there is to say.
+        // Cassandra cannot count cheaply, so this is the number of index rows that this process
+        // remembers.
         Ok(Stats { series: self.shared.memory.len() as u64, ..Stats::default() })
     }
 }

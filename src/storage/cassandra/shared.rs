@@ -1,4 +1,4 @@
-//! What reading, writing and deleting have in common: one keyspace, opened.
+//! An opened keyspace: the state that reading, writing and deleting share.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(super) struct Shared {
     pub(super) options: Options,
     pub(super) quarantine: Option<Quarantine>,
     pub(super) spec: RowSpec,
-    /// Those of what is written now.
+    /// The times to live of data that is written now.
     pub(super) lifetimes: parking_lot::RwLock<Arc<Lifetimes>>,
     pub(super) names: NameColumn,
     pub(super) stamps: Stamps,
@@ -48,29 +48,29 @@ pub(super) struct Shared {
     pub(super) legacy: LegacyIndex,
     pub(super) spacings: Spacings,
     pub(super) dead_cells: DeadCells,
-    /// Where partitions of indexes are cut that a server does not read in one.
+    /// Where to cut index partitions that a server does not read in one statement.
     pub(super) index_cuts: IndexCuts,
     pub(super) skew: Skew,
     pub(super) tags: TagIndex,
-    /// How far an acknowledgement of Cassandra goes.
+    /// What survives a kill of a node after Cassandra acknowledged a write.
     pub(super) durability: Durability,
-    /// None where no row can tell of changes.
+    /// None where the keyspace has no table for epochs.
     pub(super) epochs: Option<Epochs>,
     pub(super) read_cache: Option<Arc<ReadCache>>,
-    /// Writes hold it to read. The delete of a window's index rows has it to write for a moment: it must not take
-    /// away what a write under way relies on.
+    /// A write holds the read lock. A delete of a window's index rows takes the write lock for a moment, so that
+    /// it does not remove rows that a write in progress relies on.
     pub(super) index_gate: RwLock<()>,
-    /// Held by the task of a delete, one at a time.
+    /// Held by the task of a delete; one delete of index rows runs at a time.
     pub(super) index_delete: Arc<Mutex<()>>,
 }
 
 impl Shared {
-    /// How long what is written now lives.
+    /// The times to live of data that is written now.
     pub(super) fn lifetimes(&self) -> Arc<Lifetimes> {
         Arc::clone(&self.lifetimes.read())
     }
 
-    /// Gives up memory of what is remembered only to be fast. Blocks.
+    /// Frees memory of caches that only save time. Blocks.
     pub(super) fn relieve(&self) {
         self.answers.forget_all();
         self.series.forget_all();
@@ -82,7 +82,7 @@ impl Shared {
         }
     }
 
-    /// All rows of a partition of an index, page by page.
+    /// All rows of an index partition, page by page.
     pub(super) fn index_pages<'a>(
         &'a self,
         sliced: &'a Sliced,
@@ -91,7 +91,7 @@ impl Shared {
         self.index_range(sliced, key, [SplitPoint::FIRST, sliced.order.last()])
     }
 
-    /// Those from one place to before another.
+    /// The rows of an index partition from one split point up to, but excluding, another.
     pub(super) fn index_range<'a>(
         &'a self,
         sliced: &'a Sliced,
@@ -101,7 +101,7 @@ impl Shared {
         IndexPages::new((&self.executor, &self.index_cuts), sliced, key, range)
     }
 
-    /// Whether a statement that selects one column finds a row. One that a server gives up on counts as if it did.
+    /// Whether a SELECT of one column finds a row. A read that a server gives up on counts as found.
     pub(super) async fn has_rows(
         &self,
         select: &Prepared,
@@ -112,7 +112,7 @@ impl Shared {
             result => result?,
         };
         let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
-        // A partition of `row_keys` without rows keeps `mtime`, and answers one row of nulls.
+        // A partition of `row_keys` without rows keeps `mtime`, and returns one row of nulls.
         let first = rows.maybe_first_row::<(Option<CqlValue>,)>();
         let first = first.map_err(|e| unreadable(select.name, e))?;
         Ok(first.is_some_and(|(column,)| column.is_some()))
