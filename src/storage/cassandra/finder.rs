@@ -1,7 +1,8 @@
-//! Finds series: names, row times, then the rows of each window that match. Never looks at data.
+//! Finds series: metric names, row times, then the matching index rows of each window. Reads no
+//! points.
 //!
-//! Both doors are read, KairosDB's and ours, and the legacy index where it holds something.
-//! Where the rows of a window come from is known to [`Shared::scan_among`] alone.
+//! Both tag indexes, KairosDB's and ours, are used, and the legacy index where it holds rows. Only
+//! [`Shared::scan_among`] knows where the rows of a window come from.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -29,14 +30,14 @@ use crate::kairos::{DataType, RowKey, RowTime, TableName};
 use crate::model::{Labels, METRIC_NAME, Matcher, ShownTime, TimeRange};
 use crate::storage::{SelectHints, StoreError, check_bytes, check_label_bytes};
 
-/// Metrics and windows looked at at the same time by one query.
+/// Metrics and windows that one query reads at the same time.
 pub(super) const READS_AT_ONCE: usize = 32;
 
-/// The metrics that a search goes through.
+/// The metrics that a search covers.
 pub(super) struct Candidates<'a> {
     /// Each once.
     pub(super) names: &'a [String],
-    /// Windows of theirs whose rows are in memory; none where there may be very many.
+    /// Their windows whose rows are in memory; empty where there may be very many.
     pub(super) in_memory: Vec<WindowKey<'a>>,
 }
 
@@ -44,7 +45,7 @@ pub(super) struct Candidates<'a> {
 #[derive(Debug, Clone)]
 pub(super) struct FoundSeries {
     pub(super) labels: Labels,
-    /// At least one. They rise in time.
+    /// At least one, in order of time.
     pub(super) rows: Vec<FoundRow>,
 }
 
@@ -54,15 +55,15 @@ impl FoundSeries {
     }
 }
 
-/// Which row of a series one is.
+/// The place of a row within its series.
 #[derive(Debug, Clone, Copy)]
 enum Nth {
-    /// That whose labels the series has.
+    /// The row whose labels the series has.
     First,
     Other,
 }
 
-/// Bytes that the rows of a series take in memory, about, beside its labels.
+/// Bytes of memory of the rows of a series, about, without its labels.
 pub(super) fn bytes_of_rows(rows: &[FoundRow]) -> usize {
     let nth = [Nth::First].into_iter().chain(std::iter::repeat(Nth::Other));
     rows.iter().zip(nth).map(|(row, nth)| row.bytes(nth)).sum()
@@ -71,29 +72,29 @@ pub(super) fn bytes_of_rows(rows: &[FoundRow]) -> usize {
 /// A partition of `data_points`.
 #[derive(Debug, Clone)]
 pub(super) struct FoundRow {
-    /// One that has a key.
+    /// A row that has a key.
     pub(super) row: Arc<IndexRow>,
     pub(super) row_time: RowTime,
 }
 
 impl FoundRow {
-    /// Its key.
+    /// The partition key.
     pub(super) fn key(&self) -> Vec<u8> {
         self.row.key(self.row_time).expect("rows without a key are not found")
     }
 
-    /// Bytes that it takes in memory, about, beside the labels of its series.
+    /// Bytes of memory, about, without the labels of the series.
     fn bytes(&self, nth: Nth) -> usize {
-        // Lists that grow have twice the room that they need.
+        // Growing lists may have twice the capacity that they need.
         let place = 2 * size_of::<Self>();
         match nth {
             Nth::First => place,
-            // Nobody else may have it any more.
+            // This may be the last reference to the row.
             Nth::Other => place + self.row.bytes(),
         }
     }
 
-    /// The same, before it is bytes.
+    /// The partition key before it is encoded.
     pub(super) fn row_key(&self) -> RowKey {
         self.row.row_key(self.row_time)
     }
@@ -102,12 +103,12 @@ impl FoundRow {
         &self.row.data_type
     }
 
-    /// Its metric.
+    /// The metric of the row.
     pub(super) fn metric(&self) -> &str {
         self.row.labels.get(METRIC_NAME)
     }
 
-    /// Two partitions have the same one where they are the same one.
+    /// Two partitions have equal identities only if they are the same partition.
     pub(super) fn identity(&self) -> Identity {
         self.row.identity().with(self.row_time.millis())
     }
@@ -116,7 +117,7 @@ impl FoundRow {
         self.row_time == other.row_time && self.row.identity() == other.row.identity()
     }
 
-    /// By time. Keys are made only where nothing else differs, which is rare.
+    /// Orders by time, then type. Keys are encoded only where nothing else differs, which is rare.
     fn order(&self, other: &Self) -> Ordering {
         let by_type = (self.row_time, self.data_type()).cmp(&(other.row_time, other.data_type()));
         by_type.then_with(|| match self.is(other) {
@@ -126,7 +127,7 @@ impl FoundRow {
     }
 }
 
-/// As a person reads it, as a whole.
+/// The whole row, as text for people.
 impl fmt::Display for FoundRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}, {}", self.row.labels, self.data_type(), ShownTime(self.row_time.millis()))
@@ -138,8 +139,8 @@ pub(super) type Visit<'a> =
     &'a mut (dyn FnMut(&Arc<IndexRow>, RowTime) -> Result<(), StoreError> + Send);
 
 impl Shared {
-    /// The series that match and have rows of a wanted type in the range, in any order. More than
-    /// `most_bytes` of labels is an error.
+    /// The series that match and have rows of a wanted type in the range, in any order. Fails if
+    /// their labels exceed `most_bytes`.
     pub(super) async fn find(
         &self,
         matchers: &[Matcher],
@@ -156,12 +157,12 @@ impl Shared {
         self.find_among(&metrics, &route, range, wanted, &hints).await
     }
 
-    /// These metrics, with what memory has of them in the range.
+    /// These metrics, with the windows in memory that are in the range.
     pub(super) fn candidates<'a>(&self, names: &'a [String], range: TimeRange) -> Candidates<'a> {
         Candidates { names, in_memory: self.windows_in_memory(names, range) }
     }
 
-    /// The same among the series of some metrics.
+    /// Like [`Self::find`], among the series of some metrics.
     pub(super) async fn find_among(
         &self,
         metrics: &Candidates<'_>,
@@ -185,7 +186,7 @@ impl Shared {
             };
             let known = slots.find(id.short(), is_it).copied();
             let found_row = FoundRow { row: Arc::clone(row), row_time };
-            // A series may have a row in thousands of windows.
+            // A series may have a row in each of thousands of windows.
             of_rows += found_row.bytes(if known.is_some() { Nth::Other } else { Nth::First });
             if let Some(slot) = known {
                 found[slot].rows.push(found_row);
@@ -200,15 +201,15 @@ impl Shared {
         })
         .await?;
         for series in found.iter_mut().filter(|series| series.rows.len() > 1) {
-            // A row may stand in two indexes.
+            // A row may be in two indexes.
             series.rows.sort_by(FoundRow::order);
             series.rows.dedup_by(|a, b| a.is(b));
         }
         Ok(found)
     }
 
-    /// Calls `visit` for every row of an index that matches and has a wanted type; for one that
-    /// stands in two indexes twice.
+    /// Calls `visit` for every index row that matches and has a wanted type; twice for a row that
+    /// is in two indexes.
     pub(super) async fn scan(
         &self,
         matchers: &[Matcher],
@@ -243,7 +244,8 @@ impl Shared {
         self.scan_legacy(names, range, route, wanted, visit).await
     }
 
-    /// Names of metrics in the range, sorted; whether they really have points is not looked at.
+    /// Sorted names of metrics with index rows in the range; whether they have points is not
+    /// checked.
     pub(super) async fn names_in(
         &self,
         matchers: &[Matcher],
@@ -258,8 +260,8 @@ impl Shared {
         Ok(names)
     }
 
-    /// In memory, where the rows are; else through the tag index, where that can be relied on; else
-    /// all rows of the window, which brings them to memory.
+    /// Reads the rows from memory, where they are there; else through the tag index, where it can
+    /// be relied on; else all rows of the window, which loads them into memory.
     pub(super) async fn scan_best_path(
         &self,
         key: WindowKey<'_>,
@@ -275,7 +277,7 @@ impl Shared {
             let is_all = self.options.tag_index.trust == TagIndexTrust::Configured;
             for (data_type, tags) in rows {
                 let tags: Vec<_> = tags.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
-                // Where `row_keys` is read too, what is left out is counted there.
+                // Where `row_keys` is read too, skipped rows are counted there.
                 let row = match is_all {
                     true => self.row_of(key, (data_type, &tags), wanted),
                     false if wanted(&data_type) => IndexRow::of_tags(key.metric, data_type, &tags),
@@ -292,7 +294,7 @@ impl Shared {
         self.scan_row_keys(key, route, wanted, visit).await
     }
 
-    /// The names of the metrics to look at; those from a list are in both lists or in one.
+    /// The names of the metrics to read. Names from the lists of both tables are merged.
     pub(super) async fn names(&self, metrics: &Metrics) -> Result<Vec<String>, StoreError> {
         let (prefix, matchers) = match metrics {
             Metrics::Named(names) => return Ok(names.clone()),
@@ -322,7 +324,7 @@ impl Shared {
         };
         let mut pages = self.name_pages(list, prefix);
         let mut inside = true;
-        // Names are sorted: nothing with the prefix follows one without.
+        // Names are sorted: no name with the prefix follows one without it.
         while inside && let Some(page) = pages.next().await? {
             let wrong = |e| unreadable(select.name(), e);
             match self.names {
@@ -345,7 +347,7 @@ impl Shared {
         Ok(names)
     }
 
-    /// The names of a list from this one on, page by page.
+    /// The names of a list, beginning at `first`, page by page.
     pub(super) fn name_pages(&self, list: TableName, first: &str) -> IndexPages<'_> {
         let select = &self.statements.names.select;
         let key = vec![CqlValue::Blob(StringIndexRow::key(list).to_vec())];
@@ -359,7 +361,7 @@ impl Shared {
         names: &[String],
         range: TimeRange,
     ) -> Result<Vec<Window>, StoreError> {
-        // Together they are few rows: before 1970 there may be one for each point.
+        // Few rows in total. Before 1970 there may be one row time for each point.
         if names.len() > 1 && range.start >= 0 && self.has_few_row_times(range) {
             let parts = self.executor.key_lists.parts(names);
             let reads = parts.map(move |part| self.windows_of_part(part, range).boxed());

@@ -1,5 +1,5 @@
-//! A 128-bit hash that stands for a point or an index row where keeping its bytes would cost too
-//! much. Two different things share one with a chance that is nothing beside that of a broken disk.
+//! A 128-bit hash that identifies a point or an index row where keeping its bytes would cost too
+//! much. A collision is far less likely than a broken disk.
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::Xxh3;
 pub(super) struct Identity(u128);
 
 impl Identity {
-    /// Hashes parts; their lengths count, so that parts do not run into each other.
+    /// Hashes parts. Their lengths are hashed too, so that the borders of parts count.
     pub(super) fn of(parts: &[&[u8]]) -> Self {
         let mut hasher = Xxh3::new();
         for part in parts {
@@ -19,7 +19,7 @@ impl Identity {
         Self(hasher.digest128())
     }
 
-    /// This and some parts, in order.
+    /// The hash of this identity and some parts, in order.
     pub(super) fn and(self, parts: &[&[u8]]) -> Self {
         let mut hasher = Xxh3::new();
         hasher.update(&self.0.to_le_bytes());
@@ -27,7 +27,7 @@ impl Identity {
         Self(hasher.digest128())
     }
 
-    /// This and another, in order.
+    /// The hash of this identity and another, in order.
     pub(super) fn join(self, other: Self) -> Self {
         let mut bytes = [0; 32];
         bytes[..16].copy_from_slice(&self.0.to_le_bytes());
@@ -35,12 +35,12 @@ impl Identity {
         Self(xxhash_rust::xxh3::xxh3_128(&bytes))
     }
 
-    /// 64 bits of it, for a table.
+    /// The low 64 bits, for a hash table.
     pub(super) fn short(self) -> u64 {
         self.0 as u64
     }
 
-    /// This and a number.
+    /// The hash of this identity and a number.
     pub(super) fn with(self, number: i64) -> Self {
         let mut bytes = [0; 24];
         bytes[..16].copy_from_slice(&self.0.to_le_bytes());

@@ -1,9 +1,9 @@
-//! Which index rows are known to stand in Cassandra, until when, and when their series was last
+//! Remembers which index rows exist in Cassandra, until when, and when their series was last
 //! written. Bounded; no I/O.
 //!
-//! Only what was read or acknowledged is in here, never what failed. Memory can become false, as a
-//! KairosDB deletes index rows too: a window (metric, table name, row time) that was not read for
-//! a while counts as unknown and is read again.
+//! Only rows that were read or acknowledged are remembered, never failed writes. Memory can become
+//! stale, because KairosDB deletes index rows too: a window (metric, table name, row time) that was
+//! not read for a while counts as unknown and is read again.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,30 +20,30 @@ use crate::kairos::RowTime;
 pub(super) type Expiry = i64;
 /// When a series was last written, in seconds since 1970.
 pub(super) type Used = i64;
-/// Not by this process.
+/// Not written by this process.
 pub(super) const UNUSED: Used = i64::MIN;
-/// It does not expire.
+/// The row does not expire.
 pub(super) const NEVER: Expiry = i64::MAX;
-/// It is not there.
+/// The row does not exist.
 const ABSENT: Expiry = i64::MIN;
 
-/// All windows.
+/// The remembered windows.
 pub(super) struct IndexMemory {
     windows: Mutex<HashMap<Identity, Arc<Window>>>,
     rows: Arc<AtomicUsize>,
     most_rows: usize,
     /// Counts uses of windows.
     clock: AtomicU64,
-    /// What it was when memory was last given up.
+    /// The value of `clock` when memory was last freed.
     relieved: AtomicU64,
-    /// Windows of which index rows are being deleted.
+    /// Windows whose index rows are being deleted.
     deleting: Mutex<HashSet<Identity>>,
 }
 
 /// What is known of one partition of `row_keys` and of the rows that lead to it.
 pub(super) struct Window {
     of: window::Window,
-    /// Held by the one who reads the window from Cassandra.
+    /// Held by the task that reads the window from Cassandra.
     pub(super) reading: tokio::sync::Mutex<()>,
     state: Mutex<State>,
     used: AtomicU64,
@@ -56,14 +56,14 @@ struct State {
     known: Known,
 }
 
-/// A row of `row_keys` that is asked for, and by data of which time.
+/// A row of `row_keys` to look up, and the time of the data that uses it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked {
     pub(super) row: Identity,
     pub(super) used: Used,
 }
 
-/// A row of `row_keys`.
+/// A row of `row_keys` that exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Standing {
     pub(super) expiry: Expiry,
@@ -89,10 +89,10 @@ impl Default for Known {
     }
 }
 
-/// What must be written before data may be.
+/// The index rows that must be written before the data.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Missing {
-    /// Positions in what was asked for.
+    /// Positions in the rows that were looked up.
     pub(super) row_keys: Vec<usize>,
     pub(super) row_time: bool,
     pub(super) name: bool,
@@ -104,14 +104,14 @@ impl Missing {
     }
 }
 
-/// A window of which index rows are being deleted.
+/// Marks a window whose index rows are being deleted, until it is dropped.
 pub(super) struct Deleting<'a> {
     memory: &'a IndexMemory,
     id: Identity,
 }
 
 impl IndexMemory {
-    /// A memory of so many rows of `row_keys`.
+    /// A memory of at most `most_rows` rows of `row_keys`.
     pub(super) fn new(most_rows: usize) -> Self {
         Self {
             windows: Mutex::default(),
@@ -123,8 +123,8 @@ impl IndexMemory {
         }
     }
 
-    /// Until this is dropped, nothing that stands of a window is relied on: index rows of it are being deleted. Those
-    /// that are written from now on are remembered.
+    /// Marks a window whose index rows are being deleted, until the result is dropped: rows that exist now are not
+    /// relied on. Rows that are written from now on are remembered.
     pub(super) fn delete(&self, id: Identity) -> Deleting<'_> {
         self.deleting.lock().insert(id);
         self.forget(id);
@@ -136,12 +136,12 @@ impl IndexMemory {
         self.deleting.lock().contains(&id)
     }
 
-    /// How many rows of `row_keys` are remembered.
+    /// The number of remembered rows of `row_keys`.
     pub(super) fn len(&self) -> usize {
         self.rows.load(Ordering::Relaxed)
     }
 
-    /// The window. Makes room where memory is full.
+    /// The window with this key. Evicts others when memory is full.
     pub(super) fn window(&self, key: WindowKey<'_>) -> Arc<Window> {
         let (id, now) = (key.identity(), self.clock.fetch_add(1, Ordering::Relaxed));
         let mut windows = self.windows.lock();
@@ -181,8 +181,8 @@ impl IndexMemory {
         }
     }
 
-    /// Forgets the windows that were not used since this was last called: for others, which are written
-    /// to, it would only have to be read again.
+    /// Forgets the windows that were not used since the last call. The others are being written to, and
+    /// would only have to be read again.
     pub(super) fn relieve(&self) {
         let now = self.clock.fetch_add(1, Ordering::Relaxed);
         let last = self.relieved.swap(now, Ordering::Relaxed);
@@ -197,7 +197,7 @@ impl IndexMemory {
         windows.shrink_to_fit();
     }
 
-    /// Drops the windows that were not used for longest until a quarter is free.
+    /// Evicts the least recently used windows until a quarter of memory is free.
     fn make_room(&self, windows: &mut HashMap<Identity, Arc<Window>>) {
         let mut by_age: Vec<(u64, Identity)> =
             windows.iter().map(|(id, w)| (w.used.load(Ordering::Relaxed), *id)).collect();
@@ -220,13 +220,13 @@ impl Drop for Deleting<'_> {
 }
 
 impl Window {
-    /// Which it is.
+    /// The key of the window.
     pub(super) fn key(&self) -> WindowKey<'_> {
         self.of.key()
     }
 
-    /// What of `rows` is missing or expires before `needed`; None when the window was not read
-    /// since `since`. Notes when they were used.
+    /// The rows of `rows` that are missing or expire before `needed`; None when the window was not
+    /// read since `since`. Notes when the rows were used.
     pub(super) fn missing(
         &self,
         rows: &[Asked],
@@ -250,7 +250,7 @@ impl Window {
         read.map(|_| Missing { row_keys, row_time: known.row_time < needed, name: !known.name })
     }
 
-    /// How many rows were used since a time.
+    /// Counts the rows that were used since a time.
     pub(super) fn count_used(&self, since: Used) -> usize {
         let state = self.state.lock();
         state.known.row_keys.values().filter(|standing| standing.used >= since).count()
@@ -262,7 +262,7 @@ impl Window {
         state.known.row_keys.get(&row).is_some_and(|standing| standing.used >= since)
     }
 
-    /// Replaces what is known by what was read.
+    /// Replaces the remembered rows by those that were read.
     pub(super) fn learn(&self, mut known: Known) {
         let mut state = self.state.lock();
         for (row, standing) in &mut known.row_keys {
@@ -306,14 +306,14 @@ impl Window {
     }
 }
 
-/// Someone may still hold a window that was dropped from memory.
+/// A task may still hold a window that was evicted.
 impl Drop for Window {
     fn drop(&mut self) {
         self.clear();
     }
 }
 
-/// The time before which a window must have been read, so that it need not be again.
+/// A window that was read since this time is not read again.
 pub(super) fn recheck_since(recheck: Duration) -> Option<Instant> {
     Instant::now().checked_sub(recheck)
 }
@@ -418,7 +418,7 @@ mod tests {
         memory.relieve();
         memory.relieve();
         assert_eq!(memory.len(), 0);
-        // Who is about to write to a window that has gone does not count for ever.
+        // A late write to an evicted window must not count for ever.
         over.remember_row_keys([asked("over", 0)].into_iter(), NEVER);
         drop(over);
         assert_eq!(memory.len(), 0);

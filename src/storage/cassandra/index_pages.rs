@@ -1,11 +1,11 @@
-//! Reads the rows of a partition of an index page by page, in slices where Cassandra does not read it in one.
+//! Reads the rows of an index partition page by page, in slices where Cassandra does not read it in one statement.
 //!
-//! Cassandra gives up on a read that passes over more deleted or expired rows than `tombstone_failure_threshold`
-//! (100,000) which are not compacted away. Such a slice is cut at a [`SplitPoint`] and its parts are read for
-//! themselves, again and again, so what lives is found. A row comes once, but where the order of the index does not say
-//! what follows a row ([`Order::Hashes`]): there it may come again.
+//! Cassandra gives up on a read that passes over more than `tombstone_failure_threshold` (100,000) rows that were
+//! deleted or expired and are not compacted away. Such a slice is cut at a [`SplitPoint`] and its parts are read by
+//! themselves, repeatedly, so living rows are found. A row is returned once, except where the order of the index does
+//! not say what follows a row ([`Order::Hashes`]): there it may be returned again.
 //!
-//! Where a partition had to be cut is remembered for [`LASTS`], and the next read begins with these slices. That hides
+//! The cuts of a partition are remembered for [`LASTS`], and the next read begins with these slices. This hides
 //! nothing: all slices are read each time.
 
 use std::collections::HashMap;
@@ -29,21 +29,21 @@ use super::statements::Prepared;
 use crate::model::ShownTime;
 use crate::storage::StoreError;
 
-/// How long it is remembered where a partition was cut.
+/// How long the cuts of a partition are remembered.
 const LASTS: Duration = Duration::from_secs(3600);
-/// How long it is not tried again to read the first row of a window.
+/// How long no read of the first row of a window is tried again.
 const LASTS_DEAD: Duration = Duration::from_secs(60);
-/// Partitions of which that is remembered.
+/// The most partitions whose cuts are remembered.
 const MOST_PARTITIONS: usize = 1_000;
-/// Split points in one that are remembered.
+/// The most split points that are remembered of one partition.
 const MOST_SPLIT_POINTS: usize = 4_000;
-/// Cuts of one read: one or two for each character that the first tags of dead rows have in common.
+/// The most cuts of one read: one or two for each character that the first tags of dead rows share.
 const MOST_CUTS: u32 = 500;
-/// A slice that is read sooner has few dead rows: it and such a neighbour are one slice the next time.
+/// A slice read faster has few dead rows: it is joined with such a neighbour the next time.
 const SOON: Duration = Duration::from_millis(10);
 
-/// A statement for the rows of a partition from one split point to before another. Its values are those of the
-/// partition, then of both split points.
+/// A SELECT of the rows of a partition from one split point up to, but excluding, another. It is bound to the
+/// partition key, then to both split points.
 #[derive(Debug, Clone)]
 pub(super) struct Sliced {
     pub(super) select: Prepared,
@@ -56,19 +56,19 @@ impl Sliced {
         self.select.name
     }
 
-    /// The statement, whose clustering columns have this order.
+    /// A statement whose clustering columns have this order.
     pub(super) fn new(select: Prepared, order: Order) -> Self {
         Self { select, order }
     }
 }
 
-/// Where partitions had to be cut.
+/// The remembered cuts of partitions.
 #[derive(Default)]
 pub(super) struct IndexCuts {
     partitions: Mutex<HashMap<Identity, (Instant, Vec<SplitPoint>)>>,
     /// Windows whose first row a server does not find, and since when that is known.
     dead_beginnings: Mutex<HashMap<Identity, Instant>>,
-    /// How many, for readers that mostly find none.
+    /// The number of partitions, for readers, which mostly find none.
     count: AtomicUsize,
 }
 
@@ -79,7 +79,7 @@ impl IndexCuts {
         known.get(&window).is_some_and(|since| since.elapsed() < LASTS_DEAD)
     }
 
-    /// A server did not find the first row of a window of `row_keys`.
+    /// Remembers that a server did not find the first row of a window of `row_keys`.
     pub(super) fn learn_dead_beginning(&self, window: Identity) {
         let mut known = self.dead_beginnings.lock();
         if known.len() >= MOST_PARTITIONS {
@@ -159,19 +159,19 @@ pub(super) struct IndexPages<'a> {
     sliced: &'a Sliced,
     partition: Partition,
     cuts: Cuts<SplitPoint>,
-    /// Where the slices that were read begin, and how long they took.
+    /// Where the finished slices begin, and how long they took.
     read: Vec<(SplitPoint, Duration)>,
-    /// Where the slice that is being read goes on.
+    /// Where the current slice continues.
     state: Option<PagingState>,
-    /// Up to before this split point it was read.
+    /// The current slice was read up to, but excluding, this split point.
     behind: Option<SplitPoint>,
-    /// How long the slice took up to now.
+    /// The time that the current slice took so far.
     took: Duration,
 }
 
 impl Drop for IndexPages<'_> {
     fn drop(&mut self) {
-        // Also of a read that is not ended: the next one goes on cutting where this one was.
+        // Also after a read that was not finished: the next one continues cutting there.
         if self.cuts.is_cut() {
             let mut before = Duration::MAX;
             self.read.retain(|(_, took)| {
@@ -187,7 +187,7 @@ impl Drop for IndexPages<'_> {
 }
 
 impl<'a> IndexPages<'a> {
-    /// The rows of the partition with this key from one split point to before another.
+    /// The rows of the partition with this key from one split point up to, but excluding, another.
     pub(super) fn new(
         (executor, known): (&'a Executor, &'a IndexCuts),
         sliced: &'a Sliced,
@@ -202,7 +202,7 @@ impl<'a> IndexPages<'a> {
         Self { executor, known, sliced, partition, cuts, read, state, behind, took }
     }
 
-    /// The next page. `None` = all is read.
+    /// The next page. `None` = everything is read.
     pub(super) async fn next(&mut self) -> Result<Option<QueryRowsResult>, StoreError> {
         let Sliced { select, order } = self.sliced;
         loop {

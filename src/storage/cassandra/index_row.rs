@@ -1,10 +1,10 @@
-//! A row of an index, whichever index it came from: a series and the type of its cells.
+//! A row of any index: a series and the type of its cells.
 //!
-//! Within its row time it names one partition of `data_points`. Rows that are no series to
-//! Prometheus (a tag without a name, one called `__name__`) are none here either.
+//! Within its row time it identifies one partition of `data_points`. Rows that are not series for
+//! Prometheus (a tag without a name, or a tag `__name__`) are not represented here.
 //!
-//! A row is made once and shown to many queries: what tells it from others is hashed when it is made, and
-//! its key is made by those only that read or delete its partition.
+//! A row is made once and used by many queries. Its identity is hashed when it is made; its key is
+//! encoded only to read or delete its partition.
 
 use std::ops::ControlFlow;
 
@@ -22,7 +22,7 @@ use crate::storage::StoreError;
 pub(super) struct IndexRow {
     pub(super) labels: Labels,
     pub(super) data_type: DataType,
-    /// All tags, where the labels are fewer: a tag with an empty value is no label.
+    /// All tags, where there are fewer labels: a tag with an empty value is not a label.
     tags: Option<Box<Tags>>,
     series: Identity,
     identity: Identity,
@@ -30,12 +30,12 @@ pub(super) struct IndexRow {
 }
 
 impl IndexRow {
-    /// The row of a series of ours.
+    /// The row of a series that promkairos wrote.
     pub(super) fn of_series(labels: Labels, data_type: DataType) -> Self {
         Self::new(labels, data_type, None)
     }
 
-    /// The row of a metric with these tags.
+    /// The row of a metric with these tags; None where they are not a valid series.
     pub(super) fn of_tags(
         metric: &str,
         data_type: DataType,
@@ -58,7 +58,7 @@ impl IndexRow {
             identity = identity.and(&[name.as_bytes(), value.as_bytes()]);
         }
         let mut row = Self { labels, data_type, tags, series, identity, has_key: true };
-        // Nearly all can be told without making the key.
+        // Nearly all rows need no encoded key for this check.
         row.has_key = row.surely_has_key() || row.key(RowTime::from_stored(0)).is_ok();
         row
     }
@@ -74,35 +74,35 @@ impl IndexRow {
             && self.labels.as_bytes().len() * 2 + REST <= MAX_KEY_BYTES
     }
 
-    /// Bytes that it takes in memory, about, where others share it.
+    /// Bytes of memory, about, of a row in an [`Arc`](std::sync::Arc).
     pub(super) fn bytes(&self) -> usize {
-        /// Counts of those who share it and its labels, and what the allocator needs.
+        /// Reference counts of the row and of its labels, and the overhead of the allocator.
         const BESIDE: usize = 48;
         let tags = self.tags.as_ref().map_or(0, |_| 2 * self.labels.as_bytes().len() + BESIDE);
         size_of::<Self>() + BESIDE + self.labels.as_bytes().len() + tags
     }
 
-    /// That of the labels.
+    /// The identity of the labels.
     pub(super) fn series(&self) -> Identity {
         self.series
     }
 
-    /// Two rows have the same one where their keys in a row time are the same.
+    /// Two rows have equal identities only if their keys in a row time are equal.
     pub(super) fn identity(&self) -> Identity {
         self.identity
     }
 
-    /// Whether a partition of `data_points` can have it.
+    /// Whether the key of the row can be encoded.
     pub(super) fn has_key(&self) -> bool {
         self.has_key
     }
 
-    /// The partition of `data_points` in a row time.
+    /// The key of the partition of `data_points` in a row time.
     pub(super) fn key(&self, row_time: RowTime) -> Result<Vec<u8>, EncodeError> {
         self.row_key(row_time).encode()
     }
 
-    /// The same, before it is bytes.
+    /// The key before it is encoded.
     pub(super) fn row_key(&self, row_time: RowTime) -> RowKey {
         let tags = match &self.tags {
             Some(tags) => (**tags).clone(),
@@ -113,7 +113,7 @@ impl IndexRow {
     }
 }
 
-/// Calls `take` with type and tags of each row of a page of those two columns, until it breaks.
+/// Calls `take` with type and tags of each row of a page with those two columns, until it breaks.
 pub(super) fn each_row(
     page: &QueryRowsResult,
     statement: &'static str,
@@ -136,13 +136,13 @@ pub(super) fn each_row(
     Ok(ControlFlow::Continue(()))
 }
 
-/// A row of a page that has value and TTL beside type and tags.
+/// A row of a page with value and TTL beside type and tags.
 pub(super) struct CheckedRow<'a> {
     pub(super) data_type: DataType,
     pub(super) tags: &'a [(&'a str, &'a str)],
-    /// Whether it has our cell. Beside that a neighbour may have written it too.
+    /// Whether it has our cell. A neighbour may have written it too.
     pub(super) is_ours: bool,
-    /// Seconds until our cell expires; None = never, or it is not ours.
+    /// Seconds until our cell expires; None = never, or the cell is not ours.
     pub(super) ttl: Option<i32>,
 }
 
@@ -153,7 +153,7 @@ pub(super) fn each_checked_row(
     mut take: impl FnMut(CheckedRow<'_>),
 ) -> Result<(), StoreError> {
     type Tags<'f> = MapIterator<'f, 'f, &'f str, &'f str>;
-    // All null where every row is deleted and `mtime` alone is left.
+    // All null where every row is deleted and only `mtime` is left.
     type Row<'f> = (Option<&'f str>, Option<Tags<'f>>, Option<&'f str>, Option<i32>);
     let wrong = |e| unreadable(statement, e);
     for row in page.rows::<Row<'_>>().map_err(|e| unreadable(statement, e))? {

@@ -1,5 +1,5 @@
-//! Reads which index rows of a window stand in Cassandra, and for how long. A row whose `value` is null is
-//! KairosDB's, and nobody can tell when it expires: it counts as missing, and ours is written over it.
+//! Reads which index rows of a window exist in Cassandra, and until when. A row whose `value` is null was
+//! written by KairosDB; its expiry cannot be known, so it counts as missing and ours is written over it.
 
 use super::executor::{Deadline, unreadable};
 use super::identity::Identity;
@@ -14,7 +14,7 @@ use crate::model::{Labels, METRIC_NAME};
 use crate::storage::StoreError;
 
 impl Shared {
-    /// What stands in Cassandra for a window.
+    /// Reads the index rows of a window from Cassandra.
     pub(super) async fn read_window(
         &self,
         key: WindowKey<'_>,
@@ -34,7 +34,7 @@ impl Shared {
         }
         let check = &self.statements.row_keys.check;
         let most = self.options.index_memory_rows;
-        // Page by page with patience: a large window read in vain would be read in vain again.
+        // Each page has its own timeout: a large window whose read fails would fail again.
         let mut pages = self.index_pages(check, key.columns());
         while known.row_keys.len() < most
             && let Some(page) = pages.next().await?
@@ -66,7 +66,7 @@ fn expiry(now: i64, ttl: Option<i32>) -> Expiry {
     ttl.map_or(NEVER, |ttl| now + i64::from(ttl))
 }
 
-/// The series of a row that we wrote. None where a series of ours would have other tags.
+/// The identity of a series that we wrote. None where our rows would have other tags.
 fn series_identity(metric: &str, tags: &[(&str, &str)]) -> Option<Identity> {
     if tags.iter().any(|(_, value)| value.is_empty()) {
         return None;

@@ -1,6 +1,6 @@
-//! Makes sure that the index rows of a plan stand in Cassandra before its data is written.
+//! Makes sure that the index rows of a plan exist in Cassandra before its data is written.
 //!
-//! The first sight of a window reads what stands there (`index_standing`), and only what is missing is
+//! The first write to a window reads its existing rows (`index_standing`). Only missing rows are
 //! written.
 
 use std::collections::{BTreeMap, HashMap};
@@ -22,7 +22,7 @@ use crate::kairos::{DataType, index::StringIndexRow};
 use crate::model::{Labels, METRIC_NAME};
 use crate::storage::StoreError;
 
-/// Windows looked after at the same time by one write.
+/// Windows that one write handles at the same time.
 const WINDOWS_AT_ONCE: usize = 32;
 /// Rows of `row_keys` in one batch, all of one partition.
 const ROWS_A_BATCH: usize = 100;
@@ -32,7 +32,7 @@ const BATCHES_AT_ONCE: usize = 8;
 /// Series whose index rows Cassandra refuses for good, and why.
 pub(super) type RefusedSeries = HashMap<u32, String>;
 
-/// What stands for a row of `row_keys` within its window.
+/// The identity of a row of `row_keys` within its window.
 pub(super) fn row_identity(series: Identity, data_type: &DataType) -> Identity {
     series.with(match data_type {
         DataType::Double => 1,
@@ -51,15 +51,15 @@ struct Demand<'a> {
     window: Arc<Window>,
     /// TTL of its data in seconds; 0 = for ever.
     ttl: u32,
-    /// Which data that is.
+    /// When that data is accepted.
     over: Over,
     rows: Vec<&'a PlannedRow>,
     asked: Vec<Asked>,
 }
 
 impl Shared {
-    /// Ok: every index row of the plan stands, but for those of the series that are refused.
-    /// Told the TTL of each series.
+    /// Ok: every index row of the plan exists, except for refused series. `ttls` has the TTL of
+    /// each series.
     pub(super) async fn ensure_index(
         &self,
         plan: &Plan,
@@ -74,8 +74,8 @@ impl Shared {
         Ok(refused.into_iter().flatten().collect())
     }
 
-    /// The same for rows of a window that begins in so many seconds, without any data yet. What is
-    /// refused is told to those who write the data.
+    /// Ensures index rows of a window that begins in `begins_in` seconds and has no data yet.
+    /// Refusals are ignored here; the writes of the data report them.
     pub(super) async fn ensure_index_ahead(
         &self,
         key: WindowKey<'_>,
@@ -151,10 +151,10 @@ impl Shared {
                     };
                     self.answers.outdate();
                     demand.window.learn(known);
-                    // What is taken as written now may be news to readers.
+                    // Readers may not know of a row that counts as written now.
                     self.series.doubt(demand.key.identity());
                     let missing = demand.window.missing(&demand.asked, needed, None);
-                    // None: dropped again from a memory that is too small. Then all is written.
+                    // None: evicted again, because memory is too small. Then all rows are written.
                     missing.unwrap_or_else(|| Missing {
                         row_keys: (0..demand.rows.len()).collect(),
                         row_time: true,
@@ -167,8 +167,8 @@ impl Shared {
         let leading = self.write_leading(&demand, &missing, deadline);
         let written = match demand.over {
             Over::Accepted => futures::try_join!(row_keys, leading).map(|(refused, ())| refused),
-            // What follows the last row time of a metric is taken for new by the tag index, so
-            // no row may stand there before its row time does.
+            // The tag index takes rows behind the last row time of a metric for new, so no row may
+            // be written there before its row time.
             Over::Window { .. } => match leading.await {
                 Ok(()) => row_keys.await,
                 Err(failure) => Err(failure),
@@ -177,7 +177,7 @@ impl Shared {
         refused_in_window(demand.rows.iter().map(|row| row.series), written)
     }
 
-    /// The rows of `row_keys` that are missing, in batches.
+    /// Writes the missing rows of `row_keys`, in batches.
     async fn write_row_keys(
         &self,
         plan: &Plan,
@@ -236,7 +236,7 @@ impl Shared {
         Ok(refused)
     }
 
-    /// The rows of the tag index that some rows need, if their metric is indexed.
+    /// Writes the tag index rows that some rows need, if their metric is indexed.
     async fn write_tags_of(
         &self,
         plan: &Plan,
@@ -258,7 +258,7 @@ impl Shared {
         self.write_tag_rows(demand.key, &tagged, &indexed, deadline).await
     }
 
-    /// Shows rows that were written to readers of this process.
+    /// Makes written rows visible to readers of this process.
     fn show(&self, plan: &Plan, demand: &Demand<'_>, rows: &[usize]) {
         let rows = rows.iter().map(|at| {
             let row = demand.rows[*at];
@@ -268,7 +268,8 @@ impl Shared {
         self.series.add(demand.key.identity(), rows);
     }
 
-    /// The rows that lead to a partition of `row_keys`: time index and name. Refused: one of them.
+    /// Writes the rows that lead to a partition of `row_keys`: time index and name. Refused: one of
+    /// them was.
     async fn write_leading(
         &self,
         demand: &Demand<'_>,
@@ -299,14 +300,14 @@ impl Shared {
     }
 }
 
-/// What is asked of memory for a row, by data of a time.
+/// The look-up of a row in memory, for data of a time.
 fn asked_for(plan: &Plan, row: &PlannedRow, used: Used) -> Asked {
     let series = plan.series[row.series as usize].identity;
     Asked { row: row_identity(series, &row.data_type), used }
 }
 
-/// Which series of a window are refused. All, where the rows that lead to it are: nothing in it
-/// could be found.
+/// The refused series of a window. All of them, where a row that leads to the window is refused:
+/// nothing in it could be found.
 fn refused_in_window(
     series: impl Iterator<Item = u32>,
     written: Result<RefusedSeries, Failure>,
@@ -318,7 +319,7 @@ fn refused_in_window(
     }
 }
 
-/// Tags as `frozen<map<text, text>>` has them: in the order of their bytes, like labels.
+/// Tags as `frozen<map<text, text>>` holds them: in the order of their bytes, like labels.
 pub(super) fn tags_of(labels: &Labels) -> BTreeMap<&str, &str> {
     labels.iter().filter(|(name, _)| *name != METRIC_NAME).collect()
 }

@@ -1,8 +1,8 @@
-//! Keys of partitions that one SELECT asks for together, and whether the server takes such lists.
+//! Lists of partition keys for one SELECT, and whether the server accepts such lists.
 //!
-//! Small partitions cost a server a fraction together of what they cost one by one. A server may have guardrails
-//! against lists: from its first refusal on each key is asked for alone, which it never refuses. A single key is
-//! no list either: its statement goes to a node that has it. What is asked for, and how, is for others.
+//! Many small partitions read together cost a server a fraction of reading them one by one. A server may have
+//! guardrails against lists: after its first refusal each key is read alone, which is never refused. A single
+//! key is no list either: its statement goes to a replica. The statements are not here.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,27 +10,27 @@ use super::executor::Failure;
 use crate::kairos::TableName;
 use crate::storage::StoreError;
 
-/// Keys in one SELECT at most.
+/// The most keys in one SELECT.
 const MOST: usize = 10;
 
-// There are installations that refuse more than 20 partitions, or lists of more than 25 combinations.
+// Some installations refuse more than 20 partitions, or lists of more than 25 combinations.
 const _: () = assert!(MOST * TableName::ALL.len() <= 25);
 
-/// What is known of the server.
+/// Whether the server refuses lists.
 #[derive(Debug, Default)]
 pub(super) struct KeyLists {
     refused: AtomicBool,
 }
 
 impl KeyLists {
-    /// Keys in parts for one SELECT each, as even as can be. None is empty.
+    /// Splits keys into parts for one SELECT each, as even as can be. No part is empty.
     pub(super) fn parts<'k, T>(&self, keys: &'k [T]) -> impl Iterator<Item = &'k [T]> + use<'k, T> {
         let most = if self.refused.load(Ordering::Relaxed) { 1 } else { MOST };
         let parts = keys.len().div_ceil(most).max(1);
         keys.chunks(keys.len().div_ceil(parts).max(1))
     }
 
-    /// What comes of asking for so many keys together; None = each is to be asked for alone.
+    /// The result of reading `keys` keys together; None = each key must be read alone.
     pub(super) async fn together<T>(
         &self,
         keys: usize,
@@ -44,7 +44,7 @@ impl KeyLists {
                 self.refuse(&why);
                 Ok(None)
             }
-            // What makes a server give up on one of them does not concern the others.
+            // A server that gives up on one of them may still read the others.
             Err(Failure::Unread(_)) => Ok(None),
             asked => Ok(Some(asked?)),
         }

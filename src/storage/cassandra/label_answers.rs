@@ -1,8 +1,8 @@
-//! Answers of the label endpoints, kept for a short while: who looks at a dashboard asks for the same ones again
-//! and again, and each takes a read for every metric and window.
+//! Answers of the label endpoints, kept for a short while: a dashboard asks for the same ones repeatedly, and
+//! each takes a read for every metric and window.
 //!
-//! An answer is good until an index row is written, found or deleted by this process, and for [`OLD`] at most:
-//! so long another's new series may stay unseen. No I/O here.
+//! An answer is valid until this process writes, finds or deletes an index row, and for [`OLD`] at most. A new
+//! series of another process may stay unseen that long. No I/O here.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,18 +15,18 @@ use crate::kairos::RowSpec;
 use crate::model::MatchOp;
 use crate::storage::{Limited, ListSize, SeriesQuery};
 
-/// Bytes of all answers together; who adds the next one begins anew.
+/// The most bytes of all answers; beyond them all are dropped.
 const MOST_BYTES: usize = 16 << 20;
-/// What an answer costs beside all strings, and a matcher beside its own.
+/// Overhead of an answer, and of a matcher, beside its strings.
 const OVERHEAD: usize = 256;
 
-/// What was asked.
+/// A request, as the key of its answer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Asked {
-    /// The label whose values are wanted; none = the names of labels.
+    /// The label whose values are asked for; none = the names of labels.
     label: Option<Box<str>>,
     matchers: Vec<(MatchOp, Box<str>, Box<str>)>,
-    /// The first and the last row time: within a window all times get the same answer. None = an empty range.
+    /// The first and the last row time: all times within a window get the same answer. None = an empty range.
     windows: Option<[i64; 2]>,
     limit: ListSize,
 }
@@ -42,7 +42,7 @@ impl Asked {
         Self { label: label.map(Box::from), matchers: matchers.collect(), windows, limit: *limit }
     }
 
-    /// Bytes that it takes in memory, about.
+    /// Bytes of memory, about.
     fn bytes(&self) -> usize {
         let label = self.label.as_ref().map_or(0, |label| label.len());
         let matchers = self.matchers.iter();
@@ -50,7 +50,7 @@ impl Asked {
     }
 }
 
-/// Where in the life of the index a read began.
+/// When a read began: the epoch of the index, and the time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Begun {
     epoch: u64,
@@ -78,17 +78,17 @@ struct Kept {
 }
 
 impl LabelAnswers {
-    /// Called when an index row stands that did not, or is gone, and before anybody relies on that.
+    /// Called when an index row was added or removed, before anything relies on the change.
     pub(super) fn outdate(&self) {
         self.epoch.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// To be called before reading.
+    /// To be called before a read.
     pub(super) fn begin(&self, now: Instant) -> Begun {
         Begun { epoch: self.epoch.load(Ordering::Acquire), at: now }
     }
 
-    /// The answer, if it is still good for a read that begins now.
+    /// The answer, if it is still valid for a read that begins now.
     pub(super) fn get(&self, asked: &Asked, now: Begun) -> Option<Limited<String>> {
         let kept = self.kept.lock();
         let answer = kept.answers.get(asked)?;
@@ -101,7 +101,7 @@ impl LabelAnswers {
         *self.kept.lock() = Kept::default();
     }
 
-    /// Keeps what was read, unless it is too large.
+    /// Keeps an answer, unless it is too large.
     pub(super) fn keep(&self, asked: Asked, begun: Begun, strings: &Limited<String>) {
         let bytes =
             strings.items.iter().map(|item| item.len() + size_of::<String>()).sum::<usize>()
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(at(OLD), None);
         answers.outdate();
         assert_eq!(at(Duration::ZERO), None);
-        // What changed while it was read may be missing in it.
+        // A change during the read may be missing from the answer.
         answers.keep(one.clone(), begun, &strings(1));
         assert_eq!(at(Duration::ZERO), None);
     }
@@ -187,7 +187,7 @@ mod tests {
             let kept = answers.kept.lock();
             assert!(kept.answers.len() <= 16 && kept.bytes <= MOST_BYTES, "{n}");
         }
-        // What was asked counts too: of these, with an empty answer each, there are as few.
+        // Requests count too: as few of these fit, although each has an empty answer.
         for n in 0..100 {
             let one = asked(None, &format!("{n}{}", "x".repeat(1 << 20)), TimeRange::ALL, 0);
             answers.keep(one, begun, &Limited { items: Vec::new(), truncated: false });

@@ -1,11 +1,11 @@
-//! The label endpoints, from the indexes alone, or the names where no tag is asked for.
+//! The label endpoints: answered from the indexes alone, or from the names where no tag is asked for.
 //!
-//! Both are coarse, as the contract allows: in a window that is not long closed the index outlives a
-//! delete of its points (see `delete`), so a deleted metric is listed until the window has closed and
+//! Both are coarse, as the contract allows: in a window that closed only recently the index outlives a
+//! delete of its points (see `delete`). So a deleted metric is listed until the window has closed and
 //! is deleted again, or until its index rows expire.
 //!
 //! An answer is kept for a while (see `label_answers`). With a limit only the smallest results are kept
-//! while reading, so that they bound memory.
+//! while reading, which bounds memory.
 
 use std::time::Instant;
 
@@ -18,7 +18,7 @@ use crate::storage::limited::Smallest;
 use crate::storage::{Limited, SeriesQuery, StoreError};
 
 impl Shared {
-    /// What `read` gives, or gave not long ago.
+    /// The result of `read`, or a recent answer.
     async fn answer(
         &self,
         label: Option<&str>,
@@ -40,7 +40,7 @@ impl Shared {
     pub(super) async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {
         let mut all = Smallest::new(query.limit);
         self.scan(&query.matchers, query.range, DataType::holds_points, &mut |row, _| {
-            // In the order of windows, so greater ones may be followed by smaller ones.
+            // Rows come in the order of windows, so a smaller label set may follow a greater one.
             let _ = all.add(row.labels.clone());
             Ok(())
         })

@@ -1,14 +1,14 @@
-//! When the epochs of metrics rise while plans are written, one after the other: before the first write
-//! of late points to a metric, and after its last one.
+//! Decides when the epochs of metrics rise while plans are written one after the other: before the first
+//! write of late points to a metric, and after its last one.
 //!
-//! One answer is for all of these plans, and a number that rises in between would tell nobody anything
-//! that the last one does not: what is read before that is of an epoch that ends with it. So a metric
-//! of many series in many plans costs two rows. As plans come sorted by series, a metric is over once a
-//! plan has nothing of it; its number rises then, and not only with the answer. Should it come again,
-//! it begins anew.
+//! One answer covers all of these plans, and a rise in between would add nothing to the last one: what
+//! is read before the last rise belongs to an epoch that ends with it. So a metric of many series in
+//! many plans costs two rows. Plans come sorted by series, so a metric is finished once a plan has no
+//! point of it. Its epoch rises then, not only before the answer. If the metric comes again, it begins
+//! anew.
 //!
-//! Points are late by the clock of now, each time: what was not late when it was written may be when the
-//! metric is over. What is not late then, nobody has kept from before.
+//! Lateness is judged by the current clock each time: a point that was not late when it was written may
+//! be late when its metric is finished. Points that are still not late then are in no cache.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,8 +20,8 @@ use super::stamp::now_ms;
 use crate::config::LEAST_SETTLED_AFTER;
 use crate::storage::StoreError;
 
-/// Points that are older count as settled for who writes them. Somebody may keep points from twice this
-/// age on; the other half is for clocks that differ.
+/// A writer treats older points as settled. A cache may keep points from twice this age on; the other
+/// half allows for clocks that differ.
 const LATE_AFTER: Duration = Duration::from_secs(LEAST_SETTLED_AFTER.as_secs() / 2);
 
 /// The metrics that are being written to.
@@ -33,15 +33,16 @@ pub(super) struct LateWrites {
 /// What was written to a metric since it began.
 #[derive(Debug)]
 struct Open {
-    /// The time of its first point.
+    /// The earliest time of a point of the metric.
     first: i64,
-    /// Whether its epoch has risen before late points of it were written.
+    /// Whether its epoch rose before late points of it were written.
     raised: bool,
 }
 
 impl LateWrites {
-    /// The metrics whose epochs have to rise before the next plan is written, told the first point of
-    /// each metric in it: those with its first late points, and those that it has nothing of.
+    /// The metrics whose epochs have to rise before the next plan is written: those with their first
+    /// late points in it, and those without points in it. `firsts` has the first point of each metric
+    /// in the plan.
     fn due<'a>(&'a self, firsts: &BTreeMap<&'a str, i64>, late: i64) -> Vec<&'a str> {
         let begins = |(metric, first): (&&'a str, &i64)| {
             let is_raised = self.open.get(*metric).is_some_and(|open| open.raised);
@@ -52,7 +53,7 @@ impl LateWrites {
         firsts.iter().filter_map(begins).chain(over).collect()
     }
 
-    /// The epochs that were due have risen: the plan may be written.
+    /// Records the next plan, once the epochs that were due have risen.
     fn go_on(&mut self, firsts: &BTreeMap<&str, i64>, late: i64) {
         self.open.retain(|metric, _| firsts.contains_key(metric.as_str()));
         for (metric, first) in firsts {
@@ -76,13 +77,13 @@ impl Open {
     }
 }
 
-/// What is before this time is late.
+/// Points before this time are late.
 fn late() -> i64 {
     now_ms() - LATE_AFTER.as_millis() as i64
 }
 
 impl Shared {
-    /// Ok: the plan may be written. What fails leaves all as it was before, to be called once more or to
+    /// Ok: the plan may be written. An error changes nothing: call this again, or
     /// [end](Self::end_late_writes).
     pub(super) async fn begin_late_writes(
         &self,
@@ -96,8 +97,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Ok: the plans may be answered. To be called when a write has failed too, as it may be done in
-    /// part.
+    /// Ok: the plans may be answered. Call it after a failed write too, which may be done in part.
     pub(super) async fn end_late_writes(&self, writes: LateWrites) -> Result<(), StoreError> {
         self.raise_epochs(&writes.left(late()), self.executor.deadline()).await
     }
@@ -107,8 +107,8 @@ impl Shared {
 mod tests {
     use super::*;
 
-    /// Writes plans one after the other, each told by the first point of its metrics and by what is late
-    /// then. Gives what rises before each, and at the end.
+    /// Writes plans one after the other; each is the first point of its metrics, and the time before
+    /// which points are late then. Returns the metrics that rise before each plan, and at the end.
     fn risen(plans: &[(&[(&'static str, i64)], i64)], end: i64) -> Vec<String> {
         let mut writes = LateWrites::default();
         let mut all = Vec::new();
@@ -127,11 +127,11 @@ mod tests {
         let (a, b): (&[_], &[_]) = (&[("a", 1)], &[("b", 1)]);
         assert_eq!(risen(&[(a, late)], late), ["a", "a"]);
         assert_eq!(risen(&[(a, late), (a, late), (a, late)], late), ["a", "", "", "a"]);
-        // The next begins with the one before it over.
+        // When the next metric begins, the one before it is finished.
         assert_eq!(risen(&[(a, late), (b, late)], late), ["a", "b a", "b"]);
         let both: &[_] = &[("a", 1), ("b", 1)];
         assert_eq!(risen(&[(a, late), (both, late), (b, late)], late), ["a", "b", "a", "b"]);
-        // Plans without points, and one that comes again.
+        // Plans without points, and a metric that comes again.
         let none: &[_] = &[];
         assert_eq!(risen(&[(a, late), (none, late), (a, late)], late), ["a", "a", "a", "a"]);
     }
@@ -140,7 +140,7 @@ mod tests {
     fn what_is_late_is_found_by_the_clock_of_each_moment() {
         let (new, old): (&[_], &[_]) = (&[("a", 100)], &[("a", 99)]);
         assert_eq!(risen(&[(new, 100)], 100), ["", ""]);
-        // While it was written it became late.
+        // It became late while it was written.
         assert_eq!(risen(&[(new, 100)], 101), ["", "a"]);
         let none: &[_] = &[];
         assert_eq!(risen(&[(new, 100), (none, 101)], 101), ["", "a", ""]);
@@ -156,7 +156,7 @@ mod tests {
         let (a, b) = (BTreeMap::from([("a", 1)]), BTreeMap::from([("b", 1)]));
         assert_eq!(writes.due(&a, 100), ["a"]);
         writes.go_on(&a, 100);
-        // Nothing has risen before the next plan, so it is not written, and `a` is as it was.
+        // Nothing rose before the next plan, so it is not written, and `a` is as it was.
         assert_eq!(writes.due(&b, 100), ["b", "a"]);
         assert_eq!(writes.left(100), ["a"]);
         assert_eq!(writes.due(&b, 100), ["b", "a"]);

@@ -1,8 +1,8 @@
-//! What a keyspace holds that is none to us (data types of others, labels that are none, cells that
-//! cannot be read), for who has to account for all that is there: each thing once, however often it is read.
-//! A server only counts what its queries meet.
+//! Lists what a read skips in a keyspace because promkairos has no use for it (data types of others, invalid
+//! labels, unreadable cells), for callers that must account for everything: each thing once, however often
+//! it is read. A server only counts what its queries meet.
 //!
-//! Memory is bounded: beyond [`MOST_KEPT`] things nothing is counted any more, and the count says so.
+//! Memory is bounded: beyond [`MOST_KEPT`] things nothing more is counted, and the count says so.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -16,10 +16,10 @@ use super::window::WindowKey;
 use crate::kairos::DataType;
 use crate::model::{Printable, ShownSeries, ShownTime};
 
-/// Things that are told apart: 16 bytes each, and the table.
+/// The most things that are counted: 16 bytes each, and the table.
 const MOST_KEPT: usize = 1_000_000;
 
-/// What was left out so far.
+/// What was skipped so far.
 #[derive(Debug, Default)]
 pub struct LeftOut(Mutex<Seen>);
 
@@ -29,27 +29,27 @@ struct Seen {
     by_reason: LeftOutByReason,
 }
 
-/// What was left out, by the reason of `promkairos_cassandra_skipped_total`.
+/// What was skipped, by the reason of `promkairos_cassandra_skipped_total`.
 pub type LeftOutByReason = BTreeMap<&'static str, Skipped>;
 
-/// What was left out for one reason.
+/// What was skipped for one reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
-    /// How many.
+    /// The number of things.
     pub count: u64,
-    /// Whether there are more than were counted.
+    /// Whether more things were skipped than were counted.
     pub at_least: bool,
-    /// The first that was met, for people.
+    /// The first thing that was met, as text for people.
     pub first: String,
 }
 
 impl LeftOut {
-    /// By reason, so far.
+    /// What was skipped so far, by reason.
     pub fn so_far(&self) -> LeftOutByReason {
         self.0.lock().by_reason.clone()
     }
 
-    /// Takes in a thing by the text that tells it from all others.
+    /// Counts a thing; its text identifies it.
     pub(super) fn note(&self, reason: &'static str, what: &str) {
         let mut seen = self.0.lock();
         let identity = Identity::of(&[reason.as_bytes(), what.as_bytes()]);
@@ -69,7 +69,7 @@ impl LeftOut {
     }
 }
 
-/// A row of an index as a person reads it, as a whole.
+/// A whole index row, as text for people.
 pub(super) struct ShownRow<'a> {
     pub(super) window: WindowKey<'a>,
     pub(super) data_type: &'a DataType,

@@ -1,9 +1,9 @@
-//! The legacy `row_key_index`: where KairosDB before 1.2 kept its row keys, all of a metric in
-//! one partition. Only read and deleted; KairosDB itself writes it no more.
+//! The legacy `row_key_index`: where KairosDB before 1.2 kept its row keys, all of a metric in one
+//! partition. It is only read and deleted; KairosDB no longer writes it.
 //!
-//! It is read only where it holds something for the metric and the time. What it holds is
-//! remembered as first and last column, and looked up again after [`Options::index_recheck`].
-//! The remembered number of metrics is bounded.
+//! It is read only where it holds rows of the metric in the range. The first and last column of a
+//! metric are remembered, and looked up again after [`Options::index_recheck`]. The number of
+//! remembered metrics is bounded.
 //!
 //! [`Options::index_recheck`]: super::options::Options::index_recheck
 
@@ -29,19 +29,19 @@ use crate::kairos::index::{LegacyIndexRow, LegacySlice};
 use crate::model::{ShownMetric, TimeRange};
 use crate::storage::StoreError;
 
-/// Where everything of a metric begins at the earliest.
+/// A bound before every column of a metric.
 const BEFORE_ALL: &[u8] = &[];
-/// Where everything of a metric ends at the latest.
+/// A bound behind every column of a metric.
 const BEHIND_ALL: &[u8] = &[u8::MAX; 64];
-/// Metrics looked at at the same time by one query.
+/// Metrics that one query reads at the same time.
 const METRICS_AT_ONCE: usize = 32;
-/// Metrics remembered at most.
+/// The most metrics that are remembered.
 const MOST_METRICS: usize = 200_000;
 
-/// What is known of the legacy index.
+/// What is remembered of the legacy index.
 #[derive(Default)]
 pub(super) struct LegacyIndex {
-    /// None: not looked at yet.
+    /// None: not looked up yet.
     table: Mutex<Option<Looked<bool>>>,
     metrics: Mutex<HashMap<Identity, Looked<Option<Arc<Extent>>>>>,
 }
@@ -100,7 +100,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Those of the metrics that may have rows in the range.
+    /// The metrics that may have rows in the range.
     pub(super) async fn legacy_names(
         &self,
         metrics: &[String],
@@ -121,7 +121,7 @@ impl Shared {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// How many rows of a metric are read for a range.
+    /// Counts the rows of a metric that a read of the range takes.
     pub(super) async fn count_legacy(
         &self,
         metric: &str,
@@ -137,7 +137,7 @@ impl Shared {
         Ok(rows)
     }
 
-    /// Deletes the entry of a row, if the metric has any.
+    /// Deletes the entry of a row, if the metric has any entry.
     pub(super) async fn delete_legacy_row(
         &self,
         row: &FoundRow,
@@ -156,13 +156,13 @@ impl Shared {
         Ok(self.has_legacy_rows().await? && self.extent(metric).await?.is_some())
     }
 
-    /// The slices that hold something of the metric in the range.
+    /// The slices that may hold rows of the metric in the range.
     async fn legacy_slices(
         &self,
         metric: &str,
         range: TimeRange,
     ) -> Result<Vec<LegacySlice>, StoreError> {
-        // No key can hold such a name, so there are none.
+        // No key can hold such a name, so it has no rows.
         let Ok(mut slices) = LegacySlice::of(self.spec, metric, range) else {
             return Ok(Vec::new());
         };
@@ -218,7 +218,7 @@ impl Shared {
         Ok(self.index_range(select, key, range))
     }
 
-    /// Whether the table holds anything at all.
+    /// Whether the table holds any row.
     async fn has_legacy_rows(&self) -> Result<bool, StoreError> {
         let Some(statements) = &self.statements.legacy else { return Ok(false) };
         let known = self.legacy.table.lock().clone();
@@ -230,7 +230,7 @@ impl Shared {
         Ok(found)
     }
 
-    /// The columns between which everything of the metric lies; None when there is nothing.
+    /// The first and the last column of the metric; None when it has none.
     async fn extent(&self, metric: &str) -> Result<Option<Arc<Extent>>, StoreError> {
         let id = Identity::of(&[metric.as_bytes()]);
         let known = self.legacy.metrics.lock().get(&id).cloned();

@@ -1,9 +1,9 @@
-//! How long data and index rows live: one TTL for all metrics, other ones by patterns of names.
+//! How long data and index rows live: one TTL for all metrics, other TTLs by patterns of names.
 //!
-//! Of several patterns that match a metric the longest holds, of equally long ones the first in
-//! the order of their bytes. A metric has one TTL, so a window has one too; its index rows get
-//! that and the row width, as far as Cassandra takes it, and never less than the data. Who writes
-//! rows again when a TTL has grown is `index_writer`.
+//! Of several patterns that match a metric the longest applies; of equally long ones, the first in
+//! the order of their bytes. A metric has one TTL, so a window has one too. Its index rows get that
+//! TTL plus the row width, as far as Cassandra accepts it, and never less than the data.
+//! `index_writer` writes rows again when a TTL has grown.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -17,11 +17,11 @@ use crate::kairos::RowSpec;
 use crate::limits::MAX_TTL_SECONDS;
 use crate::model::{METRIC_NAME, MatchOp, Matcher};
 
-/// The last second of an expiry that 32 bits hold: 2038-01-19.
+/// The last expiry, in seconds since 1970, that 32 bits hold: 2038-01-19.
 const LAST_SECOND: Expiry = i32::MAX as i64 - 1;
 
-/// Seconds that rows written ahead last longer than they must, so that nobody who counts a little
-/// differently writes them again.
+/// Rows written ahead get this many seconds more than they need, so that a process with a slightly
+/// different clock does not write them again.
 const MARGIN: i64 = 600;
 
 /// The TTLs of a keyspace.
@@ -29,20 +29,20 @@ const MARGIN: i64 = 600;
 pub(super) struct Lifetimes {
     /// Seconds; 0 = for ever.
     of_others: u32,
-    /// The first that matches holds.
+    /// The first pattern that matches applies.
     patterns: Vec<(Matcher, u32)>,
-    /// What index rows get on top.
+    /// Seconds that index rows live longer than data.
     index_extra: i64,
     /// Seconds of data in a row.
     width: i64,
-    /// Nothing may expire later.
+    /// No row may expire later.
     last: Expiry,
-    /// The server's `storage_compatibility_mode`, where that can be told.
+    /// The server's `storage_compatibility_mode`, where known.
     mode: Option<String>,
 }
 
 impl Lifetimes {
-    /// Refuses patterns that are none, and TTLs that no Cassandra takes.
+    /// Refuses invalid patterns, and TTLs that no Cassandra accepts.
     pub(super) fn new(options: &Options) -> Result<Self, OptionsError> {
         let lifetimes = Self {
             of_others: options.ttl_seconds,
@@ -55,8 +55,8 @@ impl Lifetimes {
         lifetimes.checked()
     }
 
-    /// The same keyspace with other TTLs, from `now` on, in seconds since 1970; refuses those that it
-    /// would refuse.
+    /// The same keyspace with other TTLs from `now` (seconds since 1970) on. Refuses TTLs that the
+    /// server would refuse.
     pub(super) fn renewed(
         &self,
         of_others: u32,
@@ -71,7 +71,7 @@ impl Lifetimes {
         Ok(renewed)
     }
 
-    /// Refuses TTLs that no Cassandra takes.
+    /// Refuses TTLs that no Cassandra accepts.
     fn checked(self) -> Result<Self, OptionsError> {
         match self.longest() {
             Some(ttl) if i64::from(ttl) > MAX_TTL_SECONDS => Err(OptionsError::Ttl(ttl)),
@@ -79,19 +79,19 @@ impl Lifetimes {
         }
     }
 
-    /// Takes notice of the row width that the keyspace turned out to have.
+    /// Sets the row width of the keyspace that was opened.
     pub(super) fn cut_by(&mut self, spec: RowSpec) {
         self.index_extra = spec.index_ttl_seconds();
         self.width = spec.width() / 1000;
     }
 
-    /// The longest that ends.
+    /// The longest TTL, except for ever.
     fn longest(&self) -> Option<u32> {
         let all = self.patterns.iter().map(|(_, ttl)| *ttl).chain([self.of_others]);
         all.max().filter(|ttl| *ttl > 0)
     }
 
-    /// Takes notice of what the server holds expiries in; `now` in seconds since 1970.
+    /// Applies the server's limit on expiries; `now` is in seconds since 1970.
     fn limit(&mut self, now: i64) -> Result<(), OptionsError> {
         let mode = self.mode.as_deref();
         let Some(longest) = self.longest().filter(|_| mode != Some("NONE")) else { return Ok(()) };
@@ -119,7 +119,7 @@ impl Lifetimes {
         found.map_or(self.of_others, |(_, ttl)| *ttl)
     }
 
-    /// The same for each series of a plan.
+    /// The TTL of each series of a plan.
     pub(super) fn of_series(&self, plan: &Plan) -> Vec<u32> {
         if self.patterns.is_empty() {
             return vec![self.of_others; plan.series.len()];
@@ -129,8 +129,8 @@ impl Lifetimes {
         metrics.map(|metric| *known.entry(metric).or_insert_with(|| self.of(metric))).collect()
     }
 
-    /// TTL of an index row over data with this TTL, if it is written now, and when it expires;
-    /// `now` in seconds since 1970.
+    /// TTL and expiry of an index row that is written now over data with this TTL; `now` is in
+    /// seconds since 1970.
     pub(super) fn of_index(&self, ttl: u32, over: Over, now: i64) -> (i32, Expiry) {
         if ttl == 0 {
             return (0, NEVER);
@@ -144,20 +144,20 @@ impl Lifetimes {
         (i32::try_from(ttl).unwrap_or(i32::MAX), now + ttl)
     }
 
-    /// Until when index rows must last over data with this TTL, as far as Cassandra takes it.
+    /// Until when index rows over data with this TTL must last, as far as Cassandra accepts it.
     pub(super) fn index_needed(&self, ttl: u32, over: Over, now: i64) -> Expiry {
         let last = match (ttl, over) {
             (0, _) => return NEVER,
             (_, Over::Accepted) => now,
             (_, Over::Window { begins_in }) => now + begins_in + self.width,
         };
-        // What a row can get is enough, less what the counting of seconds may cost.
+        // The expiry that a row can get is enough, minus what differences between clocks may cost.
         let most = self.of_index(ttl, over, now).1 - MARGIN;
         (last + i64::from(ttl)).min(most.max(now + i64::from(ttl)))
     }
 }
 
-/// In the order in which they are tried.
+/// The patterns in the order in which they are tried.
 fn patterns(by_metric: &[(String, u32)]) -> Result<Vec<(Matcher, u32)>, OptionsError> {
     let mut sorted: Vec<&(String, u32)> = by_metric.iter().collect();
     sorted.sort_by_key(|(pattern, _)| (Reverse(pattern.len()), pattern));
@@ -172,14 +172,14 @@ fn patterns(by_metric: &[(String, u32)]) -> Result<Vec<(Matcher, u32)>, OptionsE
 /// The data that index rows lead to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Over {
-    /// What is accepted now.
+    /// Data that is accepted now.
     Accepted,
-    /// All that is accepted in a window which begins in so many seconds.
+    /// All data that is accepted in a window that begins in this many seconds.
     Window { begins_in: i64 },
 }
 
-/// TTL to send for a cell that was accepted at `stamp`, in milliseconds: 0 = none. None when it has
-/// expired already.
+/// The TTL to send for a cell that was accepted at `stamp`, in milliseconds: 0 = none. None when
+/// the cell has expired already.
 pub(super) fn ttl_left(ttl_seconds: u32, now: i64, stamp: i64) -> Option<i32> {
     if ttl_seconds == 0 {
         return Some(0);
@@ -189,8 +189,8 @@ pub(super) fn ttl_left(ttl_seconds: u32, now: i64, stamp: i64) -> Option<i32> {
     if left > 0 { i32::try_from(left).ok() } else { None }
 }
 
-/// Nothing should expire later on this server: what does not say that it holds later expiries may
-/// refuse them.
+/// The latest expiry that is safe on this server. A server that does not say that it holds later
+/// expiries may refuse them.
 pub(super) async fn last_expiry(session: &Session) -> Expiry {
     match compatibility_mode(session).await.as_deref() {
         Some("NONE") => NEVER,
@@ -198,7 +198,8 @@ pub(super) async fn last_expiry(session: &Session) -> Expiry {
     }
 }
 
-/// What Cassandra 5 says of itself, null being its default; None from older ones and ScyllaDB.
+/// The mode of a Cassandra 5, which returns null for its default; None from older versions and
+/// ScyllaDB.
 async fn compatibility_mode(session: &Session) -> Option<String> {
     let cql = "SELECT value FROM system_views.settings WHERE name = 'storage_compatibility_mode'";
     let result = session.query_unpaged(cql, &[]).await.ok()?.into_rows_result().ok()?;
@@ -251,7 +252,7 @@ mod tests {
         let now = LAST_SECOND - i64::from(DAY);
         let check = |ttl, mode: Option<&str>| {
             let ttls = Lifetimes { mode: mode.map(str::to_owned), ..lifetimes(0, &[("m", ttl)])? };
-            // What changes while it runs is refused as it is at the start.
+            // A change at run time is refused like at the start.
             let [mut begun, running] = [ttls, lifetimes(5, &[])?];
             let running = Lifetimes { mode: begun.mode.clone(), ..running };
             let renewed = running.renewed(0, &[("m".to_owned(), ttl)], now).map(drop);
@@ -311,7 +312,7 @@ mod tests {
             ttls.last = last;
             let over = Over::Window { begins_in: 3_600 };
             let (_, expiry) = ttls.of_index(DAY, over, now);
-            // Somebody else counts to another second, later, and still finds nothing to write.
+            // Another process with another clock, later, still finds nothing to write.
             for later in 0..3_600 {
                 let over = Over::Window { begins_in: 3_600 - later };
                 assert!(expiry - 2 >= ttls.index_needed(DAY, over, now + later), "{later}");
@@ -320,7 +321,7 @@ mod tests {
         };
         let (expiry, needed) = check(0, NEVER);
         assert!(expiry - 2 >= needed, "the last data of the window asks for no new row");
-        // No later than Cassandra takes it, and not again and again.
+        // No later than Cassandra accepts, and not repeatedly.
         assert_eq!(check(LAST_SECOND - width, LAST_SECOND).0, LAST_SECOND);
     }
 

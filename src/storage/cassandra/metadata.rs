@@ -1,7 +1,7 @@
 //! Metadata of metric families, kept in `service_index`.
 //!
-//! Version 0.1 took each name of a series that came by remote write 2.0 for a family. Such rows stay, and are read as
-//! those of the family.
+//! Version 0.1 took each name of a series from remote write 2.0 for a family. Such rows remain, and are read as rows
+//! of the family.
 
 use std::ops::ControlFlow;
 
@@ -49,7 +49,7 @@ impl Shared {
             .pages(select, values, |page| {
                 type Row<'f> = (&'f str, Option<&'f str>);
                 for row in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
-                    // They come sorted by the name of the family.
+                    // Rows are sorted by the name of the family.
                     if all.len() >= limit {
                         return Ok(ControlFlow::Break(()));
                     }

@@ -1,14 +1,14 @@
-//! `row_keys.mtime`: a time UUID that every insert into a partition sets anew.
+//! `row_keys.mtime`: a time UUID that every insert into a partition replaces.
 //!
-//! Ours carry a node id of this process, so that a change by us is told from one by a neighbour.
-//! It is a hint and no more: the insert with the later stamp wins, not the one that came last.
+//! Our ids carry a node id of this process, which distinguishes our changes from a neighbour's.
+//! `mtime` is only a hint: the insert with the later stamp wins, not the one that came last.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use scylla::value::CqlTimeuuid;
 
-/// What a partition says of its last insert.
+/// The `mtime` of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mtime {
     pub(super) id: CqlTimeuuid,
@@ -17,13 +17,14 @@ pub(super) struct Mtime {
 }
 
 impl Mtime {
-    /// In place of one that a server does not read: a window that was read with it holds for no later read.
+    /// Replaces an `mtime` that a server does not read: no later read trusts a window that was read with
+    /// it.
     pub(super) fn unread() -> Self {
         Self { id: CqlTimeuuid::nil(), stamp: i64::MAX }
     }
 }
 
-/// Gives out the ids of our inserts.
+/// Makes the ids of our inserts.
 pub(super) struct Mtimes {
     node: [u8; 8],
     last: AtomicU64,
@@ -32,7 +33,7 @@ pub(super) struct Mtimes {
 impl Default for Mtimes {
     fn default() -> Self {
         let mut node = random().to_be_bytes();
-        // RFC 9562: the variant, and the bit that says that the node is no network card.
+        // RFC 9562: the variant, and the bit that marks a node id that is not a network card's.
         node[0] = node[0] & 0x3F | 0x80;
         node[2] |= 1;
         Self { node, last: AtomicU64::new(0) }
@@ -40,9 +41,9 @@ impl Default for Mtimes {
 }
 
 impl Mtimes {
-    /// An id for an insert at `now`, in milliseconds since 1970. No two are alike.
+    /// An id for an insert at `now`, in milliseconds since 1970. No two ids are equal.
     pub(super) fn next(&self, now: i64) -> CqlTimeuuid {
-        /// 100 ns from 1582-10-15, where the time of UUIDs begins, to 1970.
+        /// Units of 100 ns from 1582-10-15, where the time of UUIDs begins, to 1970.
         const EPOCH: u64 = 0x01B2_1DD2_1381_4000;
         let ticks = now.max(0).unsigned_abs().saturating_mul(10_000).saturating_add(EPOCH);
         let next = |last: u64| Some(ticks.max(last + 1));
@@ -61,13 +62,13 @@ impl Mtimes {
         u64::from_be_bytes(self.node)
     }
 
-    /// Whether this process made it.
+    /// Whether this process made the id.
     pub(super) fn is_ours(&self, id: CqlTimeuuid) -> bool {
         id.as_bytes()[8..] == self.node
     }
 }
 
-/// A number that nobody else has, from the one source of randomness in the standard library.
+/// A number that no other process has, from the only source of randomness in the standard library.
 pub(super) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
@@ -86,7 +87,7 @@ mod tests {
             assert!(ours.is_ours(*id) && !others.is_ours(*id));
             assert!(!ids[..at].contains(id));
         }
-        // 1,700,000,000,000 ms since 1970, as other makers of such ids have it.
+        // 1,700,000,000,000 ms since 1970, as other implementations encode it.
         assert_eq!(&ids[2].as_bytes()[..8], &[0x04, 0xaf, 0xc0, 0x00, 0x83, 0x3b, 0x11, 0xee][..]);
     }
 }

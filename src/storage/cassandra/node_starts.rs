@@ -1,11 +1,10 @@
 //! When the nodes of a keyspace were started, so that writes which a killed node had not synced are noticed.
 //!
-//! A node's `gossip_generation` changes with each start. When it changed, what this process remembers to stand in
-//! Cassandra is forgotten, and is looked for or written again. A node that does not answer is left out: nothing is
+//! A node's `gossip_generation` changes with each start. After a change, this process forgets which index rows
+//! exist in Cassandra; they are read or written again. A node that does not answer is ignored: nothing is
 //! concluded from its silence here.
 //!
-//! Not here: how long a write may be lost (`durability`), and the judgement whether all copies may be
-//! (`storage::Since`).
+//! Not here: how long a write may be lost (`durability`), and whether all copies may be lost (`storage::Since`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +42,8 @@ impl Unsynced for Nodes {
         memory.forget_all();
         series.forget_all();
         answers.forget_all();
-        // Without it the next one to open the keyspace would take it for an old one.
+        // Without `spec` the next process to open the keyspace would take it for one of an old
+        // KairosDB.
         if options.role == Role::Write
             && spec::stored(&executor.session, &options.keyspace).await?.is_none()
         {
@@ -69,7 +69,7 @@ async fn starts(session: &Session, options: &Options) -> Result<Starts, StoreErr
     }
 }
 
-/// Forgets which index rows stand when a node was started again: it may have lost them.
+/// Forgets which index rows exist when a node was restarted: it may have lost them.
 pub(super) async fn forget_after_restart(shared: &Arc<Shared>, known: &mut Starts) {
     let Ok(now) = starts(&shared.executor.session, &shared.options).await else { return };
     let was_started =

@@ -1,4 +1,4 @@
-//! What the Cassandra store can be told, already checked where a wrong value would reach CQL.
+//! The settings of the Cassandra store, checked where a wrong value would reach CQL.
 //!
 //! The password never appears in `Debug`.
 
@@ -29,71 +29,71 @@ pub struct Options {
     pub contact_points: Vec<String>,
     /// The keyspace.
     pub keyspace: Keyspace,
-    /// What it is for, and so what is done when it is absent.
+    /// What the keyspace is for; decides what happens when it is absent.
     pub role: Role,
     /// How the keyspace is created when it is absent.
     pub replication: Replication,
     /// Only nodes of this data centre are asked; none = any.
     pub local_datacenter: Option<String>,
-    /// User and password, as new connections find them.
+    /// User and password of new connections.
     pub credentials: Credentials,
-    /// TLS towards the nodes; none = plain.
+    /// TLS to the nodes; none = plain.
     pub tls: Option<TlsConfig>,
-    /// The certificates of those files, as new connections find them.
+    /// The current certificates of those files, for new connections.
     pub certificates: Certificates,
     /// Compression of frames.
     pub compression: Option<Compression>,
     /// Longest wait for a connection at start.
     pub connect_timeout: Duration,
-    /// Longest time that a write or a page of a read may take in all, waits and repetitions
-    /// included.
+    /// Longest time of a write or of a page of a read, waits and retries included.
     pub request_timeout: Duration,
     /// Consistency of reads, index reads included.
     pub read_consistency: Consistency,
     /// Consistency of writes and deletes.
     pub write_consistency: Consistency,
-    /// Rows a page.
+    /// Rows per page.
     pub page_size: i32,
-    /// Statements in flight at most, over all requests.
+    /// The most statements in flight, over all requests.
     pub in_flight: usize,
     /// Time to live of data in seconds; 0 = for ever.
     pub ttl_seconds: u32,
-    /// The same for the metrics whose whole name matches a regular expression; of several the
-    /// longest expression holds.
+    /// TTL of the metrics whose whole name matches a regular expression; the longest matching
+    /// expression applies.
     pub ttl_by_metric: Vec<(String, u32)>,
-    /// Rows of a keyspace that is created or empty; an existing `spec` wins.
+    /// The row spec of a keyspace that is created or empty; an existing `spec` wins.
     pub row_spec: RowSpec,
     /// Remembered index rows are checked again after this time.
     pub index_recheck: Duration,
-    /// Index rows remembered at most.
+    /// The most index rows that are remembered.
     pub index_memory_rows: usize,
-    /// Series written within this time are taken for live: their index rows of the next window
-    /// are written ahead.
+    /// Series written within this time count as live: their index rows of the next window are
+    /// written ahead.
     pub live_within: Duration,
-    /// What says when the next window begins.
+    /// The clock that decides when the next window begins.
     pub clock: Clock,
     /// The tag index.
     pub tag_index: TagIndexOptions,
-    /// Bytes that the series of windows which were read may have in memory, about.
+    /// Bytes of memory for the series of windows that were read, about.
     pub series_cache_bytes: usize,
-    /// Where settled points that were read are kept, and how long; none = they are not.
+    /// The read cache for settled points; none = no cache.
     pub read_cache: Option<ReadCacheOptions>,
-    /// How long what Cassandra acknowledged, and may lose, is kept by a log in front.
+    /// How long a log in front keeps data that Cassandra acknowledged and may lose.
     pub keep_unsynced: KeepUnsynced,
-    /// Points of flushes that Cassandra refuses for good are kept in this file; none = only reported.
+    /// The file for points of flushes that Cassandra refuses for good; none = they are only reported.
     pub quarantine: Option<PathBuf>,
-    /// Another cluster is refused before anything is made there; none = any will do.
+    /// The cluster to expect: another one is refused before anything is created; none = any
+    /// cluster.
     pub expected_cluster: Option<ExpectedCluster>,
-    /// Takes in what is read and is none to us; none = that is only counted.
+    /// Lists what a read skips; none = that is only counted.
     pub left_out: Option<Arc<LeftOut>>,
 }
 
-/// The cluster that it has to be.
+/// The expected cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpectedCluster {
-    /// Its `cluster_name`.
+    /// The `cluster_name`.
     pub name: String,
-    /// The file that says so, for the error.
+    /// The file that names the cluster, for the error.
     pub said_in: PathBuf,
 }
 
@@ -152,17 +152,17 @@ impl fmt::Debug for Options {
 }
 
 impl Options {
-    /// Refuses what Cassandra would refuse later, row by row.
+    /// Refuses settings that Cassandra would refuse later, row by row.
     pub(super) fn check(&self) -> Result<(), OptionsError> {
         Lifetimes::new(self).map(drop)
     }
 
-    /// The settings of the consistencies of reads and of writes.
+    /// The names of the settings for the consistencies of reads and of writes.
     pub const CONSISTENCIES: [&str; 2] =
         ["cassandra-read-consistency", "cassandra-write-consistency"];
 
-    /// What weakens promises and is not refused, with the names that the consistencies of reads and of
-    /// writes have where they are set.
+    /// A warning about settings that weaken promises but are not refused. The arguments are the names
+    /// of the settings for the consistencies of reads and of writes.
     pub fn warning(&self, [of_reads, of_writes]: [&str; 2]) -> Option<String> {
         (!overlap(self.read_consistency, self.write_consistency)).then(|| {
             let [read, write] = [self.read_consistency, self.write_consistency].map(word);
@@ -174,7 +174,7 @@ impl Options {
     }
 }
 
-/// A level as settings have it: `LOCAL_QUORUM`, where the driver says `LocalQuorum`.
+/// A level as settings write it: `LOCAL_QUORUM`, where the driver prints `LocalQuorum`.
 fn word(level: Consistency) -> String {
     let mut word = String::new();
     for letter in level.to_string().chars() {
@@ -198,22 +198,22 @@ fn overlap(read: Consistency, write: Consistency) -> bool {
     }
 }
 
-/// What a keyspace is for, as in KairosDB's settings.
+/// The use of a keyspace, as in KairosDB's settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Points are written to it. What is absent of it is created.
+    /// Points are written to it. Missing parts are created.
     Write,
-    /// It keeps the metadata of metrics and nothing else is written. What is absent of it is created.
+    /// It keeps only the metadata of metrics. Missing parts are created.
     Metadata,
-    /// It holds older data, so one that is absent is an error, and so is one without KairosDB's tables.
-    /// Nothing is created and nothing written there but deletes; an old one may lack tables.
+    /// It holds older data. A missing keyspace is an error, and so is one without KairosDB's tables; an
+    /// old one may lack some tables. Nothing is created, and only deletes are written.
     Read,
 }
 
 /// Why a setting is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OptionsError {
-    /// Not a name of a keyspace, or one with capitals.
+    /// Not a valid name of a keyspace, or a name with capitals.
     #[error(
         "keyspace {0:?}: a name begins with a letter and has at most 48 lower-case letters, digits and underscores"
     )]
@@ -221,7 +221,7 @@ pub enum OptionsError {
     /// More than 20 years.
     #[error("ttl of {0} s: Cassandra takes at most 20 years")]
     Ttl(u32),
-    /// Later than the servers can hold.
+    /// Later than the servers can store.
     #[error(
         "ttl of {0} s: rows would expire after 2038-01-19, which Cassandra refuses as its \
          storage_compatibility_mode is {1}, not NONE"
@@ -232,8 +232,8 @@ pub enum OptionsError {
     TtlPattern(String, String),
 }
 
-/// A keyspace name, which CQL has in quotes: it may be a word of that language. In lower case, as KairosDB's always is,
-/// which has it without quotes.
+/// A keyspace name. It is quoted in CQL, because it may be a keyword. It is in lower case, like KairosDB's, which
+/// KairosDB does not quote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keyspace(String);
 
@@ -243,7 +243,7 @@ impl Keyspace {
         &self.0
     }
 
-    /// A table of it, as CQL has it.
+    /// A table of the keyspace in CQL.
     pub(super) fn table(&self, name: &str) -> String {
         format!("\"{}\".{name}", self.0)
     }
@@ -267,7 +267,7 @@ impl fmt::Display for Keyspace {
     }
 }
 
-/// The replication of a new keyspace as CQL.
+/// The replication of a new keyspace in CQL.
 pub(super) fn replication_cql(replication: &Replication) -> String {
     match replication {
         Replication::Simple(copies) => {

@@ -1,9 +1,9 @@
-//! Whether the login may read and write the tables that reads and writes need, found out at the start.
-//! Deletes are not looked at: they may need to write `row_key_index` too, where it holds rows.
+//! Checks at the start whether the login may read and write the tables that reads and writes need.
+//! Deletes are not checked: they may also need to write `row_key_index`, where it holds rows.
 //!
-//! Nothing is written: each statement has a time to live that cannot be, which Cassandra refuses after it
-//! has looked at the permissions and before it does anything. What is read are rows that are not there.
-//! Permissions that go later are errors of the statements that need them.
+//! Nothing is written: each write statement has an invalid TTL, which Cassandra refuses after it checked
+//! the permissions and before it does anything. The rows that are read do not exist. Permissions that are
+//! revoked later are errors of the statements that need them.
 
 use scylla::client::session::Session;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
@@ -14,7 +14,7 @@ use super::tables::NameColumn;
 use super::tag_index::Coverage;
 use crate::storage::StoreError;
 
-/// What is done with a table.
+/// The permissions that a table needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Need {
     Nothing,
@@ -22,8 +22,8 @@ enum Need {
     ReadAndWrite,
 }
 
-/// [`StoreError::Denied`] when the login may not do with a table what is done with it. Nobody needs
-/// those that are `missing`.
+/// [`StoreError::Denied`] when the login lacks a permission on a table. Tables in `missing` are not
+/// checked.
 pub(super) async fn check(
     session: &Session,
     options: &Options,
@@ -43,7 +43,7 @@ pub(super) async fn check(
         };
         for cql in statements {
             match session.query_unpaged(cql.as_str(), ()).await {
-                // It came as far as the time to live.
+                // The server got as far as the TTL.
                 Err(ExecutionError::LastAttemptError(RequestAttemptError::DbError(
                     DbError::Invalid,
                     _,
@@ -56,7 +56,7 @@ pub(super) async fn check(
     Ok(())
 }
 
-/// The tables with what is done with them, a value, and the key of a row that is not there.
+/// The tables with the needed permissions, a value, and the key of a row that does not exist.
 async fn tables(
     session: &Session,
     options: &Options,
@@ -69,7 +69,7 @@ async fn tables(
         Role::Metadata => Need::Nothing,
     };
     let metadata = if options.role == Role::Read { Need::Read } else { Need::ReadAndWrite };
-    // What another adapter is told to index this one writes too.
+    // This adapter also writes index rows for tags that another adapter was set to index.
     let is_indexed = points != Need::Nothing
         && (!options.tag_index.metrics.is_empty()
             || !missing.contains(&"service_index")

@@ -1,5 +1,6 @@
-//! The rows that a write touches: which partitions, columns and values, and what of the request is
-//! stored or refused when they are written. Pure. Who writes the rows, and when, is not known here.
+//! The rows that a write touches (partitions, columns and values), and which parts of the request
+//! are stored or refused when they are written. Pure. Who writes the rows, and when, is not known
+//! here.
 
 pub(super) mod planner;
 
@@ -16,18 +17,20 @@ use crate::model::{Labels, METRIC_NAME, RejectReason, Target, WriteOutcome};
 pub(super) struct Plan {
     /// The series, each once.
     pub(super) series: Vec<PlannedSeries>,
-    /// The partitions; those of a series stand together.
+    /// The partitions; those of a series follow each other.
     pub(super) rows: Vec<PlannedRow>,
     /// The cells of all rows.
     pub(super) cells: Vec<PlannedCell>,
-    /// One for each cell, whatever its type: what must not share a millisecond.
+    /// One for each cell, regardless of its type: cells with equal identities must not share a
+    /// millisecond.
     pub(super) identities: Vec<Identity>,
-    /// What no row can hold.
+    /// The points that no row can hold.
     pub(super) unplaced: Vec<Unplaced>,
-    /// Points and exemplars that lost the digits below a second.
+    /// Points and exemplars that lost their fraction of a second.
     pub(super) floored: u64,
     keys: Vec<u8>,
-    /// Positions in [`Plan::series`] of those that occur again, with where in the request; in order.
+    /// Positions in [`Plan::series`] of repeated series, each with its position in the request; in
+    /// order.
     again: Vec<(u32, u32)>,
 }
 
@@ -38,7 +41,7 @@ pub(super) struct PlannedSeries {
     pub(super) identity: Identity,
     /// Position in the request.
     index: u32,
-    /// Time of its first point; exemplars do not count.
+    /// The earliest time of its points; exemplars do not count.
     first: i64,
     samples: u64,
     histograms: u64,
@@ -46,7 +49,7 @@ pub(super) struct PlannedSeries {
     refused: Option<EncodeError>,
 }
 
-/// One partition of `data_points` and what goes into it.
+/// One partition of `data_points` and its new cells.
 #[derive(Debug)]
 pub(super) struct PlannedRow {
     /// Position in [`Plan::series`].
@@ -55,7 +58,7 @@ pub(super) struct PlannedRow {
     pub(super) data_type: DataType,
     /// Whether it holds more than stale markers, which end a series.
     pub(super) is_live: bool,
-    /// In [`Plan::cells`].
+    /// Range in [`Plan::cells`].
     pub(super) cells: Range<usize>,
     key: Range<usize>,
 }
@@ -70,12 +73,12 @@ pub(super) struct Unplaced {
     pub(super) value: UnplacedValue,
 }
 
-/// What stands for its value.
+/// The value of a point that no row can hold.
 #[derive(Debug)]
 pub(super) enum UnplacedValue {
-    /// The cell, of a series that is refused.
+    /// The cell of a series that is refused.
     Cell(CellValue),
-    /// A histogram without a cell, as a text that shows all of it.
+    /// A histogram without a cell, as complete text.
     Histogram {
         text: String,
         why: EncodeError,
@@ -90,7 +93,7 @@ pub(super) struct PlannedCell {
     column: [u8; 12],
     column_len: usize,
     value: CellValue,
-    /// When it was accepted, in milliseconds.
+    /// When the cell was accepted, in milliseconds.
     pub(super) stamp: i64,
 }
 
@@ -127,7 +130,7 @@ impl PlannedCell {
 }
 
 impl PlannedSeries {
-    /// Why no row can hold it.
+    /// Why no row can hold the series.
     pub(super) fn refused(&self) -> String {
         self.refused.as_ref().map(ToString::to_string).unwrap_or_default()
     }
@@ -138,7 +141,7 @@ impl PlannedSeries {
 }
 
 impl Plan {
-    /// Rows of a window without cells, so that only their index rows are looked after.
+    /// Rows of a window without cells, to write only their index rows.
     pub(super) fn of_index_rows(rows: Vec<IndexRow>, row_time: RowTime) -> Self {
         let mut plan = Self::default();
         for (series, row) in (0..).zip(rows) {
@@ -190,7 +193,8 @@ impl Plan {
         }
     }
 
-    /// What is stored and what is not, when Cassandra refused these series for these reasons.
+    /// Accounts for what is stored and what is not, when Cassandra refused these series for these
+    /// reasons.
     pub(super) fn account(&self, refused: &HashMap<u32, String>, outcome: &mut WriteOutcome) {
         for point in &self.unplaced {
             let UnplacedValue::Histogram { why, index, .. } = &point.value else { continue };
@@ -216,7 +220,7 @@ impl Plan {
             for index in [series.index].into_iter().chain(again.iter().map(|(_, index)| *index)) {
                 let reason = RejectReason::Store(reason.clone());
                 let series = || shortened(&series.labels);
-                // All of them count with the first of its names.
+                // The points of all occurrences count with the first one.
                 outcome.rejections.push_series(index, std::mem::take(&mut points), reason, series);
             }
         }

@@ -1,9 +1,8 @@
-//! The quarantine file: points of a flush that Cassandra refuses for good, one JSON object a line.
+//! The quarantine file: points of a flush that Cassandra refuses for good, one JSON object per line.
 //!
-//! A line is on disk before the flush that brought it is acknowledged, and stands there once
-//! however often the flush comes again: all of a line but its reason says what it is. After a failed
-//! write or sync the file is written anew. The layout is in `docs/FORMAT.md`. Nothing here is ever read back into a
-//! store.
+//! A line is on disk before its flush is acknowledged, and is stored once, however often the flush is repeated: the
+//! whole line except its reason identifies the point. After a failed write or sync the file is rewritten. The
+//! layout is in `docs/FORMAT.md`. Nothing here is ever read back into a store.
 
 use std::collections::HashSet;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
@@ -19,15 +18,15 @@ use crate::storage::StoreError;
 use crate::storage::disk::replace;
 use crate::storage::log_files::{LogFile, LogFiles, write_all};
 
-/// What comes between what a line is and its reason. Inside a text its quotes would be escaped.
+/// Separates the point in a line from the reason. Inside a text its quotes would be escaped.
 const REASON: &str = r#","reason":"#;
 /// Bytes copied or read at once.
 const BLOCK: usize = 64 << 10;
 
-/// The file, made when it is needed. Clones are the same one.
+/// The file, created when it is needed. Clones share it.
 #[derive(Clone)]
 pub struct Quarantine {
-    /// One at a time reads and appends.
+    /// Locked by the task that reads and appends.
     file: Arc<Mutex<Lines>>,
 }
 
@@ -35,10 +34,10 @@ pub struct Quarantine {
 struct Lines {
     disk: Arc<dyn LogFiles>,
     path: PathBuf,
-    /// So many bytes of it are acknowledged, or were there before this process; none = it has not been looked at.
+    /// The bytes that are acknowledged, or existed before this process; none = not looked at yet.
     known: Option<u64>,
-    /// This process has made them durable, and no write or sync has failed since: after one, what can be read may
-    /// be in memory alone, and another sync would not say so.
+    /// This process made them durable, and no write or sync has failed since. After a failure, readable bytes may
+    /// be in memory only, and another sync would not report that.
     is_durable: bool,
 }
 
@@ -50,7 +49,7 @@ pub(super) struct RefusedPoint<'a> {
     timestamp: i64,
     data_type: &'a str,
     value: CellText<'a>,
-    /// None for exemplars: theirs is that of the flush.
+    /// None for exemplars, which get the stamp of the flush.
     #[serde(skip_serializing_if = "Option::is_none")]
     stamp: Option<i64>,
     reason: &'a str,
@@ -76,14 +75,14 @@ impl<'a> RefusedPoint<'a> {
         }
     }
 
-    /// As a line, with its end.
+    /// The point as a line, with its line break.
     pub(super) fn line(&self) -> String {
         let json = serde_json::to_string(self);
         json.expect("texts and numbers are always JSON") + "\n"
     }
 }
 
-/// All labels but the name.
+/// All labels except the name.
 struct Tags<'a>(&'a Labels);
 
 impl Serialize for Tags<'_> {
@@ -97,7 +96,7 @@ impl Serialize for Tags<'_> {
     }
 }
 
-/// A finite double as a number, any other cell in hex, and what has no cell as a text.
+/// A finite double as a number, any other cell in hex, and a point without a cell as text.
 pub(super) enum CellText<'a> {
     Number(f64),
     Hex(&'a [u8]),
@@ -105,7 +104,7 @@ pub(super) enum CellText<'a> {
 }
 
 impl<'a> CellText<'a> {
-    /// A value as it stands, or would stand, in its cell.
+    /// The text of a value in the encoding of its cell.
     pub(super) fn of(data_type: &DataType, value: &'a [u8]) -> Self {
         match (data_type, value.try_into()) {
             (DataType::Double, Ok(bytes)) => Self::Number(f64::from_be_bytes(bytes)),
@@ -128,13 +127,13 @@ impl Serialize for CellText<'_> {
 }
 
 impl Quarantine {
-    /// The file at `path`, which need not be there, on this disk.
+    /// The file at `path` on this disk; it need not exist.
     pub fn new(path: PathBuf, disk: Arc<dyn LogFiles>) -> Self {
         let lines = Lines { disk, path, known: None, is_durable: false };
         Self { file: Arc::new(Mutex::new(lines)) }
     }
 
-    /// Puts lines on disk that are not there yet; each ends with `\n`. Answers how many those were.
+    /// Writes to disk the lines that it lacks; each ends with `\n`. Returns the count of new lines.
     pub async fn keep(&self, lines: Vec<String>) -> Result<u64, StoreError> {
         let file = Arc::clone(&self.file);
         let kept = tokio::task::spawn_blocking(move || {
@@ -150,16 +149,16 @@ impl Quarantine {
 }
 
 impl Lines {
-    /// Appends to what this process knows to be durable. Anything else is written anew, to another file that takes
-    /// the place of this one: a sync that comes after a failed one answers for nothing, and what an earlier process
-    /// left may never have been synced.
+    /// Appends to a file that this process knows to be durable. Otherwise the file is rewritten to another file
+    /// that replaces it: a sync after a failed sync guarantees nothing, and the file of an earlier process may
+    /// never have been synced.
     fn keep(&mut self, lines: &[String]) -> io::Result<u64> {
         let file = match self.disk.open(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             file => Some(file?),
         };
         let size = file.as_ref().map_or(Ok(0), |file| file.size())?;
-        // What is behind a failure was never acknowledged, whether it can be read or not.
+        // Bytes behind a failure were never acknowledged, readable or not.
         let known = self.known.filter(|_| !self.is_durable).unwrap_or(size).min(size);
         let (kept, new) = match &file {
             Some(file) => {
@@ -169,7 +168,7 @@ impl Lines {
             None => missing(io::empty(), lines)?,
         };
         let (count, new) = (new.len() as u64, new.concat());
-        // Somebody else may have cut it or taken it away.
+        // Another program may have cut or removed the file.
         let is_durable = self.is_durable && self.known == Some(size) && kept == size;
         let end = kept + new.len() as u64;
         (self.known, self.is_durable) = (Some(kept), false);
@@ -197,7 +196,7 @@ impl Lines {
     }
 }
 
-/// Where the last whole line of `file` ends, in bytes, and which of `lines` do not stand before that, each once.
+/// Where the last whole line of `file` ends, in bytes, and the `lines` that are not before that, each once.
 pub fn missing(mut file: impl BufRead, lines: &[String]) -> io::Result<(u64, Vec<&str>)> {
     let mut wanted: HashSet<&str> = lines.iter().map(|line| point_of(line)).collect();
     let (mut line, mut whole) = (Vec::new(), 0);
@@ -232,7 +231,7 @@ fn copy(from: &dyn LogFile, to: &dyn LogFile, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// A file read from one place to another.
+/// A file read from one offset to another.
 struct Reading<'a> {
     file: &'a dyn LogFile,
     at: u64,
@@ -300,7 +299,7 @@ mod tests {
         file.write_all(&c.as_bytes()[..20]).expect("written");
         assert_eq!(append(vec![a.clone(), again, c.clone()]).expect("appended"), 1);
         assert_eq!(std::fs::read_to_string(&path).expect("text"), a.clone() + &b + &c);
-        // Who removes it does so for good; what comes again is new.
+        // A removed file stays removed; repeated lines count as new.
         let quarantine = Quarantine::new(path.clone(), Arc::new(Disk));
         let keep = |line: &String| quarantine.file.lock().keep(std::slice::from_ref(line));
         assert_eq!([keep(&a), keep(&c)].map(|kept| kept.expect("kept")), [0, 0]);

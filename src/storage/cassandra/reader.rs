@@ -1,8 +1,8 @@
 //! Reads points: the rows of one series, all types merged by time, as chunks.
 //!
-//! Windows are read one after the other, so one series costs the memory of its chunks and of the points of one window;
-//! where the window has one row, of a page. What the chunks of a series may have is bounded. Where two
-//! types have a point at one time, the later write wins; write times are fetched only then.
+//! Windows are read one after the other. One series costs the memory of its chunks and of the points of one window, or
+//! of one page where the window has one row. The bytes of the chunks of a series are limited. Where two types have a
+//! point at the same time, the later write wins; write times are read only then.
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(super) struct CassandraReader {
     pub(super) rows: Vec<Vec<FoundRow>>,
     /// None: everything is read from Cassandra.
     pub(super) cached: Option<Cached>,
-    /// Bytes of points that a series may bring.
+    /// The most bytes of points of a series.
     pub(super) most_bytes: usize,
 }
 
@@ -67,27 +67,28 @@ impl SeriesReader for CassandraReader {
     }
 }
 
-/// What of a cell is read.
+/// The parts of a cell that are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cells {
     /// Column and value.
     Bare,
-    /// When it expires too.
+    /// Column, value and TTL.
     WithTtl,
 }
 
-/// What was read of a series in a window.
+/// The points of a series in a window.
 pub(super) struct WindowPoints {
-    /// They rise in time.
+    /// In order of time.
     pub(super) points: Vec<Point>,
-    /// Seconds until the first of their cells expires; None = none does, or that was not read.
+    /// Seconds until the first of their cells expires; None = none expires, or the TTL was not
+    /// read.
     pub(super) expires: Option<i32>,
 }
 
-/// Rows of a page that memory is taken for before they are there.
+/// The most rows of a page for which memory is reserved before they arrive.
 const MOST_RESERVED: usize = 1_000;
 
-/// A point and where it came from.
+/// A point and where it was read.
 struct Found<'a> {
     point: Point,
     row: &'a FoundRow,
@@ -95,7 +96,7 @@ struct Found<'a> {
     rank: Rank,
 }
 
-/// Which of two points at one time wins when their write times are the same: the greater.
+/// Decides between two points at one time with equal write times: the greater rank wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Histogram,
@@ -117,7 +118,7 @@ impl Rank {
 }
 
 impl Shared {
-    /// The points of one series as chunks that rise in time.
+    /// The points of one series as chunks in order of time.
     async fn read_series(
         &self,
         rows: &[FoundRow],
@@ -144,7 +145,7 @@ impl Shared {
         Ok(chunks)
     }
 
-    /// The points of a row, encoded page by page; `None` where they do not rise in time.
+    /// The points of a row, encoded page by page; `None` where they are not in order of time.
     async fn read_row_chunks(
         &self,
         row: &FoundRow,
@@ -173,7 +174,7 @@ impl Shared {
         range: TimeRange,
         cells: Cells,
     ) -> Result<WindowPoints, StoreError> {
-        // Before 1970 a window is all rows of the series, of which there may be one for each point.
+        // Before 1970 a window is all rows of the series; there may be one for each point.
         let reads = rows.iter().map(|row| self.read_row(row, range, cells).boxed());
         let (mut found, mut expires) = (Vec::new(), None);
         for (mut row, ttl) in all(READS_AT_ONCE, Box::new(reads)).await? {
@@ -183,17 +184,17 @@ impl Shared {
             }
             expires = sooner(expires, ttl);
         }
-        // Cells of a row come in order, and mostly there is one row.
+        // The cells of a row are ordered, and mostly there is one row.
         let is_in_order = |a: &Found<'_>, b: &Found<'_>| a.point.timestamp < b.point.timestamp;
         if !found.is_sorted_by(is_in_order) {
             found = self.latest(found).await?;
         }
-        // In the memory of the list.
+        // Reuses the memory of the list.
         let points = found.into_iter().map(|found| found.point).collect();
         Ok(WindowPoints { points, expires })
     }
 
-    /// The points in order of time; of several at one time that which was written last.
+    /// The points in order of time; of several at one time, the point written last.
     async fn latest<'a>(&self, mut found: Vec<Found<'a>>) -> Result<Vec<Found<'a>>, StoreError> {
         found.sort_by_key(|found| found.point.timestamp);
         let mut latest = Vec::with_capacity(found.len());
@@ -209,7 +210,7 @@ impl Shared {
         Ok(latest)
     }
 
-    /// Of several points at one time that which was written last.
+    /// Of several points at one time, the point written last.
     async fn later<'a>(
         &self,
         first: Found<'a>,
@@ -257,7 +258,7 @@ impl Shared {
                 self.read_pages(select, row, range, |page| {
                     type Row<'f> = (&'f [u8], Option<&'f [u8]>, Option<i32>);
                     let mut last = None;
-                    // The number is the server's word.
+                    // The count comes from the server and is not trusted.
                     found.reserve(page.rows_num().min(MOST_RESERVED));
                     for cell in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
                         let (column, value, ttl) = cell.map_err(|e| unreadable(select.name, e))?;
@@ -273,7 +274,7 @@ impl Shared {
         Ok((found, expires))
     }
 
-    /// The point in a cell; None where a neighbour wrote what is none to us.
+    /// The point in a cell; None where a neighbour wrote a cell that promkairos does not use.
     fn point<'a>(
         &self,
         row: &'a FoundRow,
@@ -323,7 +324,8 @@ impl Shared {
         .await
     }
 
-    /// Calls `visit` with what `select` has of the row in the range; it gives the last column of each page.
+    /// Calls `visit` with each page of `select` for the row in the range; it returns the last column of the
+    /// page.
     async fn read_pages(
         &self,
         select: &Prepared,
@@ -354,7 +356,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether a row has any cell. Where a server does not find that out at once, all of it is read.
+    /// Whether a row has any cell. Where a server gives up on the short query, the whole row is
+    /// read.
     pub(super) async fn has_cells(&self, row: &FoundRow) -> Result<bool, StoreError> {
         let select = &self.statements.points.any;
         match self.executor.run(select, (&*row.key(),), self.executor.deadline()).await {
@@ -376,14 +379,14 @@ impl Shared {
     }
 }
 
-/// The rows of one series, which rise in time, by window; all before 1970 together.
+/// The rows of one series, ordered by time, grouped by window; all rows before 1970 are one group.
 pub(super) fn windows_of(rows: &[FoundRow]) -> impl Iterator<Item = &[FoundRow]> {
-    // Before 1970 rows are not aligned, and one may hold points of the time of another.
+    // Before 1970 rows are not aligned, and a row may hold points of the time of another.
     let window = |row: &FoundRow| row.row_time.millis().max(-1);
     rows.chunk_by(move |a, b| window(a) == window(b))
 }
 
-/// The sooner one of two ends, of which none is later than any.
+/// The sooner of two expiries; None = never.
 fn sooner(a: Option<i32>, b: Option<i32>) -> Option<i32> {
     a.into_iter().chain(b).min()
 }
@@ -393,12 +396,13 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Only we write these, so that bytes we cannot read are damage or from a later version.
+/// Whether only promkairos writes this type. Unreadable bytes then are damage or come from a later
+/// version.
 fn is_ours(data_type: &DataType) -> bool {
     matches!(data_type, DataType::PromDouble | DataType::PromHistogram | DataType::PromExemplar)
 }
 
-/// A cell of ours that cannot be read.
+/// The error for a cell of ours that cannot be read.
 pub(super) fn damaged(row: &FoundRow, error: crate::kairos::DecodeError) -> StoreError {
     StoreError::Backend {
         what: format!("table data_points, row {}", row.key().escape_ascii()),

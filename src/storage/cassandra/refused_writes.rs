@@ -1,9 +1,9 @@
-//! Whether writes are refused for a cause that stays. A Cassandra whose commit log has no room answers reads and
-//! questions about its tables, and takes no write: only the writes themselves show it.
+//! Detects writes that are refused for a lasting cause. A Cassandra whose commit log has no room answers reads
+//! and schema queries, but accepts no write: only the writes themselves show it.
 //!
-//! Refusals stand when they have gone on for a while with no write stored in between, until a write is stored or
-//! nobody has tried for a while: then it is not known any more. A request that is itself at fault does not count.
-//! Nothing is tried here.
+//! Refusals count as lasting when they continued for a while with no write stored in between. They end when a
+//! write is stored, or when no write was tried for a while: then the state is unknown. A request that is itself
+//! at fault does not count. Nothing is tried here.
 
 use std::time::{Duration, Instant};
 
@@ -13,37 +13,38 @@ use crate::limits::RETRY_AFTER;
 use crate::model::WriteOutcome;
 use crate::storage::StoreError;
 
-/// Refusals stand when the first and the last of them are this far apart. A restart of a node is shorter as a rule,
-/// and senders repeat a refused write within seconds.
+/// Refusals are lasting when the first and the last are this far apart. A restart of a node usually takes less
+/// time, and senders repeat a refused write within seconds.
 const STANDS_AFTER: Duration = Duration::from_secs(10);
-/// How long a refusal says something: longer than senders wait before they repeat, vmagent at most a minute.
+/// How long a refusal counts: longer than senders wait before they repeat; vmagent waits at most a minute.
 const KNOWN_FOR: Duration = Duration::from_secs(120);
 
-/// The refusals since the last write that was stored.
+/// The refusals since the last stored write.
 #[derive(Default)]
 pub(super) struct RefusedWrites(Mutex<Option<Refusals>>);
 
-/// What a write brings.
+/// The content of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Brings {
-    /// Metadata alone, as all writes to a cluster for metadata do.
+    /// Metadata alone, as in all writes to a cluster for metadata.
     Metadata,
     /// Points.
     Points,
 }
 
 struct Refusals {
-    /// The most that one of them brought: no less, when it is stored, says that they are over.
+    /// The greatest content of a refused write: only a stored write with at least this content ends
+    /// the refusals.
     of: Brings,
     times: u64,
     first: Instant,
     last: Instant,
-    /// Why the last one.
+    /// The error of the last refusal.
     why: String,
 }
 
 impl RefusedWrites {
-    /// A write has ended.
+    /// Notes the result of a write.
     pub(super) fn note(
         &self,
         brings: Brings,
@@ -67,7 +68,7 @@ impl RefusedWrites {
         *refusals = Some(Refusals { of, times: times + 1, first, last: now, why });
     }
 
-    /// Fails while refusals stand.
+    /// Fails while refusals are lasting.
     pub(super) fn check(&self, now: Instant) -> Result<(), StoreError> {
         let refusals = self.0.lock();
         let Some(Refusals { times, first, last, why, .. }) = &*refusals else { return Ok(()) };
@@ -83,7 +84,7 @@ impl RefusedWrites {
     }
 }
 
-/// The most that was stored; `None` = nothing.
+/// The greatest stored content; `None` = nothing.
 fn stored(outcome: &WriteOutcome) -> Option<Brings> {
     let WriteOutcome { samples, histograms, exemplars, metadata, .. } = *outcome;
     match (samples + histograms + exemplars, metadata) {
@@ -112,7 +113,7 @@ mod tests {
         assert_eq!(said(30), None, "one refusal");
         note(refused(), 9);
         assert_eq!(said(9), None);
-        // Neither says anything of other writes.
+        // Neither says anything about other writes.
         note(metadata(), 10);
         note(Err(StoreError::Invalid("no".into())), 10);
         note(refused(), 12);
@@ -126,7 +127,7 @@ mod tests {
         assert!(said(150).is_some());
         note(Ok(WriteOutcome { samples: 1, ..WriteOutcome::default() }), 151);
         assert_eq!(said(151), None);
-        // Where nothing but metadata comes it counts.
+        // Where only metadata is written, it counts.
         writes.note(Brings::Metadata, &refused(), at(151));
         writes.note(Brings::Metadata, &refused(), at(161));
         assert!(said(161).is_some());

@@ -1,11 +1,11 @@
-//! What an error of the driver means: try again, report the store as away, or give the row up.
+//! Decides what an error of the driver means: retry, report the store as away, or give the row up.
 //!
-//! Pure: errors in, a verdict out. Every statement is idempotent, so a repetition is always safe;
-//! the driver itself never repeats anything, pacing is the executor's.
+//! Pure: errors in, a verdict out. Every statement is idempotent, so a retry is always safe. The driver itself
+//! retries nothing; the executor paces retries.
 //!
-//! Cassandra answers with one code, `Invalid`, both what is wrong with a row and what is wrong with a
-//! table that was dropped or altered; older ones answer an error of their own for a row that is too large. Only
-//! what the text certainly says of a row is the row's; whatever else it may be, no row is given up for it.
+//! Cassandra returns one code, `Invalid`, for a faulty row and for a table that was dropped or altered; older
+//! versions return a server error for a row that is too large. An error counts as the row's only where its text
+//! certainly says so; no row is given up for any other error.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use scylla::errors::{BadQuery, DbError, ExecutionError, RequestAttemptError};
 /// What to do about an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It may pass by itself: try again while there is time, then the store is away.
+    /// May pass by itself: retry while there is time; then the store is away.
     Again,
-    /// No node can be reached: try again for a moment only.
+    /// No node can be reached: retry for a moment only.
     Unreached,
-    /// These rows or keys can never be taken; others, or one of them alone, may be.
+    /// These rows or keys can never be accepted; others, or one of them alone, may be.
     Refused,
-    /// The login may not do that: until somebody grants it.
+    /// The login lacks a permission, until an operator grants it.
     Denied,
-    /// A server gave up on a read, as a rule for the cells and rows on its way that are dead: less of it may be read.
+    /// A server gave up on a read, usually because of dead cells and rows on its way: a smaller read may succeed.
     Unread,
     /// Neither time nor other values help.
     Broken,
@@ -42,7 +42,7 @@ pub(super) fn judge(error: &ExecutionError) -> Verdict {
     }
 }
 
-/// Whether an error says that the servers have more to do than they can, and not that they are away.
+/// Whether an error says that servers are overloaded, not that they are away.
 pub(super) fn is_overload(error: &ExecutionError) -> bool {
     match error {
         ExecutionError::LastAttemptError(RequestAttemptError::UnableToAllocStreamId) => true,
@@ -87,31 +87,31 @@ fn judge_answer(error: &DbError) -> Verdict {
     }
 }
 
-/// How the answers of Cassandra begin that are about the size of rows, all but the first two also about that
-/// of a batch of them.
+/// The beginnings of Cassandra's errors about the size of rows; all but the first two also occur for the
+/// size of a batch.
 const TOO_LARGE: [&str; 5] = [
     "Key length of ",
-    // The operator's limit of one cell.
+    // The operator's limit on one cell.
     "Guardrail column_value_size violated",
     "Request is too big",
     "Batch too large",
     OVERSIZED,
 ];
-/// The same of the limit of a mutation, which is all that a request writes to one partition.
+/// The error about the size of a mutation, which is all that a request writes to one partition.
 const OVERSIZED: &str = "Rejected an oversized mutation (";
-/// How servers say it that answer it as an error of their own: Cassandra 4, and those before it.
+/// The same error as a server error: of Cassandra 4, and of versions before it.
 const OVERSIZED_OF_OLD: [&str; 2] = ["Encountered an oversized mutation (", "Mutation of "];
 
-/// The same of those about how many keys a SELECT lists.
+/// The beginnings of errors about the number of keys in a SELECT.
 const TOO_MANY_KEYS: [&str; 2] = [
     "Guardrail partition_keys_in_select violated",
     "Guardrail in_select_cartesian_product violated",
 ];
 
-/// The same of those about the rows of a page.
+/// The beginning of the error about the rows of a page.
 const TOO_LARGE_PAGE: &str = "Guardrail page_size violated";
 
-/// The rows that a page may have, of an error that says so: the last number of its text.
+/// The allowed rows of a page, from the text of an error about it: its last number.
 pub(super) fn rows_of_page(why: &str) -> Option<i32> {
     let about_pages = why.find(TOO_LARGE_PAGE).map(|at| &why[at..])?;
     let number = about_pages.rsplit(|c: char| !c.is_ascii_digit()).find(|part| !part.is_empty());
@@ -129,7 +129,7 @@ fn judge_invalid(why: &str) -> Verdict {
     }
 }
 
-/// Whether an error of the server is about the size of a mutation; its text begins with the class.
+/// Whether a server error is about the size of a mutation; its text begins with the class.
 fn is_oversized(why: &str) -> bool {
     let text = why.split_once("Exception: ").map_or(why, |(_, text)| text);
     let [four, before] = OVERSIZED_OF_OLD;
@@ -137,7 +137,7 @@ fn is_oversized(why: &str) -> bool {
         || text.starts_with(before) && text.contains(" is too large for the maximum size of ")
 }
 
-/// How long to wait before attempt number `attempt` (the first repetition is 1).
+/// How long to wait before attempt number `attempt` (the first retry is 1).
 pub(super) fn pause(attempt: u32) -> Duration {
     const FIRST: Duration = Duration::from_millis(20);
     const LONGEST: Duration = Duration::from_secs(1);
@@ -257,7 +257,7 @@ mod tests {
         let (received, required, write_type) = (1, 2, WriteType::UnloggedBatch);
         assert!(answer(DbError::WriteTimeout { consistency, received, required, write_type }));
         assert!(answer(DbError::Overloaded));
-        // One node that hangs is no reason to ask the others less.
+        // One node that hangs is no reason to send less to the others.
         assert!(!is_overload(&ExecutionError::RequestTimeout(Duration::ZERO)));
         assert!(is_overload(&RequestAttemptError::UnableToAllocStreamId.into()));
         assert!(!answer(DbError::Unavailable { consistency, required: 2, alive: 1 }));

@@ -1,8 +1,8 @@
-//! Reads of a whole table, page by page, over slices of the token ring.
+//! Reads a whole table, page by page, over slices of the token ring.
 //!
 //! Cassandra gives up on a read that passes over more tombstones than `tombstone_failure_threshold`. Such a slice is
-//! cut by token, down to a single partition. Invariant: each row comes at least once, or the read fails. Rows of a
-//! slice that was cut may come twice.
+//! cut by token, down to a single partition. Invariant: each row is returned at least once, or the read fails. Rows
+//! of a slice that was cut may be returned twice.
 
 use std::ops::ControlFlow;
 
@@ -18,18 +18,18 @@ const PARTS: i128 = 16;
 /// The first and the last token of the ring.
 pub(super) const WHOLE_RING: (i64, i64) = (i64::MIN, i64::MAX);
 
-/// A read under way.
+/// A read in progress.
 pub(super) struct RingPages<'a> {
     executor: &'a Executor,
     prepared: &'a Prepared,
-    /// Slices that are left, by their first and their last token; the last one is next.
+    /// The remaining slices, by their first and last token; the last slice is read next.
     left: Vec<(i64, i64)>,
-    /// How far the next slice was read.
+    /// Where the read of the current slice continues.
     state: Option<PagingState>,
 }
 
 impl<'a> RingPages<'a> {
-    /// `prepared` takes the first and the last token.
+    /// `prepared` is bound to the first and the last token.
     pub(super) fn new(executor: &'a Executor, prepared: &'a Prepared) -> Self {
         Self { executor, prepared, left: vec![WHOLE_RING], state: None }
     }
@@ -58,7 +58,7 @@ impl<'a> RingPages<'a> {
     }
 }
 
-/// The tokens from `first` to `last`, which lies behind it, in parts of about the same size.
+/// The tokens from `first` to `last`, both included, in parts of about equal size.
 pub(super) fn parts(first: i64, last: i64) -> impl DoubleEndedIterator<Item = (i64, i64)> {
     let (begin, count) = (i128::from(first), i128::from(last) - i128::from(first) + 1);
     let parts = PARTS.min(count);

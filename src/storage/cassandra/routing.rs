@@ -1,7 +1,7 @@
-//! From matchers to index reads. Pure: which metrics, and what is left to be filtered.
+//! From matchers to index reads: which metrics to read, and what is left to filter. Pure.
 //!
-//! The schema finds series by metric and time only, so the matchers of `__name__` decide what is
-//! read: names that are known, or the lists of all names from a prefix on. All other matchers are
+//! The schema finds series only by metric and time, so the matchers of `__name__` decide what is
+//! read: known names, or the lists of all names beginning at a prefix. All other matchers are
 //! applied to the tags of each index row.
 
 use crate::model::{METRIC_NAME, Matcher};
@@ -10,16 +10,16 @@ use crate::model::{METRIC_NAME, Matcher};
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Route {
     pub(super) metrics: Metrics,
-    /// For the tags of each row.
+    /// Applied to the tags of each row.
     pub(super) tags: Vec<Matcher>,
 }
 
-/// Which metrics to look at.
+/// Which metrics to read.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Metrics {
-    /// These; no list of names is needed.
+    /// These names; no list of names is needed.
     Named(Vec<String>),
-    /// Those in the lists of names that begin with the prefix and pass.
+    /// The listed names that begin with the prefix and pass.
     Listed {
         /// May be empty.
         prefix: String,

@@ -1,7 +1,7 @@
-//! The keyspace: its tables are created where they are absent, verified where they are not.
+//! The keyspace: creates missing tables, verifies existing ones.
 //!
-//! One to read is left as it is, whatever it lacks. Else nothing is written before everything that is
-//! there has been verified. How time is cut is for `spec`.
+//! A keyspace that is only read is never changed, whatever it lacks. In any other, nothing is written
+//! before everything that exists was verified. `spec` handles how time is cut.
 
 use scylla::client::session::Session;
 use scylla::errors::{DbError, PrepareError, RequestAttemptError};
@@ -22,21 +22,21 @@ use crate::storage::StoreError;
 /// Tables without which no point can be written or found.
 const NEEDED: [&str; 4] = ["data_points", "row_keys", "row_key_time_index", "string_index"];
 
-/// What writes need beside them: it has the epochs of new index rows.
+/// Also needed by writes: it holds the epochs of metrics.
 const EPOCHS: &str = "service_index";
 
-/// What the keyspace turned out to be.
+/// The properties of an opened keyspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     /// How time is cut into rows.
     pub(super) row_spec: RowSpec,
     /// The type of `string_index.column1`.
     pub(super) names: NameColumn,
-    /// Tables that are not there; only one to read has any.
+    /// Missing tables; only a keyspace that is only read has any.
     pub(super) missing: Vec<&'static str>,
 }
 
-/// Verifies the keyspace and finds its `spec`; creates what is missing, but not of one to read.
+/// Verifies the keyspace and finds its `spec`. Creates what is missing, unless it is only read.
 pub(super) async fn open(session: &Session, options: &Options) -> Result<Found, StoreError> {
     match options.role {
         Role::Read => look(session, options).await,
@@ -105,9 +105,9 @@ async fn prepare(session: &Session, options: &Options) -> Result<Found, StoreErr
     Ok(Found { row_spec, names, missing: Vec::new() })
 }
 
-/// Whether a table is listed and the servers do not know it. Cassandra reads the list when it starts, and
-/// after that what its log says of the list: killed while it made a table it knows it only a start later,
-/// or when it is told again to make it.
+/// Whether a table is listed, but unknown to the servers. At its start Cassandra reads the list of tables
+/// before it replays the log of changes to the list. So a Cassandra that was killed while it created a
+/// table knows the table only after one more start, or when the table is created again.
 async fn is_forgotten(
     session: &Session,
     keyspace: &Keyspace,
@@ -123,8 +123,8 @@ async fn is_forgotten(
     }
 }
 
-/// Creates the keyspace. One that is listed may have been forgotten as its tables may (see
-/// [`is_forgotten`]); a login that may create none is then told by the first table.
+/// Creates the keyspace. A listed keyspace may be unknown to the servers, like its tables (see
+/// [`is_forgotten`]). A login that may not create it then gets the error of the first table.
 async fn create_keyspace(session: &Session, options: &Options) -> Result<(), StoreError> {
     let keyspace = &options.keyspace;
     let listed = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?";
@@ -141,17 +141,17 @@ async fn create_keyspace(session: &Session, options: &Options) -> Result<(), Sto
     }
 }
 
-/// KairosDB finds by an indexed tag only what has rows of `tag_indexed_row_keys`.
+/// KairosDB finds by an indexed tag only series with rows in `tag_indexed_row_keys`.
 async fn warn_of_neighbours_tags(session: &Session, keyspace: &Keyspace) {
     let table = keyspace.table("tag_indexed_row_keys");
     let cql = format!("SELECT data_type, value FROM {table} LIMIT 100");
     type Row = (Option<String>, Option<String>);
     let found: Vec<Row> = match rows(session, &cql, ()).await {
         Ok(found) => found,
-        // Also where more rows are dead than the servers read past: nothing depends on it.
+        // Also where too many rows are dead: nothing depends on the answer.
         Err(error) => return tracing::debug!(%error, "whether KairosDB indexes tags is not known"),
     };
-    // Ours have a value.
+    // Our rows have a value.
     if found.iter().any(|(data_type, value)| data_type.is_some() && value.is_none()) {
         tracing::warn!(
             %keyspace,
@@ -162,8 +162,8 @@ async fn warn_of_neighbours_tags(session: &Session, keyspace: &Keyspace) {
     }
 }
 
-/// Whether the tables that writes need are still there. One may be dropped while the keyspace is open; it is made again
-/// when the keyspace is opened.
+/// Whether the tables that writes need still exist. A table that was dropped while the keyspace is open is created
+/// again when the keyspace is opened.
 pub(super) async fn check_tables(
     executor: &Executor,
     statement: &Prepared,
@@ -189,16 +189,16 @@ pub(super) async fn check_tables(
     }
 }
 
-/// What stands there, for those who create nothing.
+/// The properties of a keyspace, for callers that create nothing.
 pub(super) struct Inspected {
     pub(super) names: NameColumn,
     /// None = there is no `spec`.
     pub(super) spec: Option<RowSpec>,
-    /// Tables that are absent; those without which there is no data are none of them.
+    /// Missing tables, except those that data needs: without them the keyspace is refused.
     pub(super) missing: Vec<&'static str>,
 }
 
-/// Verifies the keyspace and writes nothing. Refuses one that is absent or holds no data of KairosDB.
+/// Verifies the keyspace and writes nothing. Refuses one that is missing or is not KairosDB's.
 pub(super) async fn inspect(
     session: &Session,
     keyspace: &Keyspace,
@@ -224,7 +224,7 @@ pub(super) async fn inspect(
     Ok(Inspected { names, spec, missing })
 }
 
-/// The rows of a query that is asked once.
+/// The rows of a query that runs once.
 pub(super) async fn rows<R>(
     session: &Session,
     cql: &str,

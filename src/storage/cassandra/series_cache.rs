@@ -1,6 +1,6 @@
 //! The windows (partitions of `row_keys`) whose series are in memory, by their identity: a bounded number of
-//! bytes, shared by all readers. What one window holds, and for how long it is good, is `cached_window`'s.
-//! No I/O here; `window_reader` does the reading.
+//! bytes, shared by all readers. `cached_window` holds the rows of one window and knows how long they are
+//! good. No I/O here; `window_reader` does the reading.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,15 +24,15 @@ pub(super) struct SeriesCache {
     clock: AtomicU64,
 }
 
-/// Rows that are being read into a window, until this is dropped.
+/// Counts rows that are being read into a window, until it is dropped.
 pub(super) struct Reading<'a> {
     cache: &'a SeriesCache,
     bytes: usize,
 }
 
 impl Reading<'_> {
-    /// The rows have this number of bytes by now. Answers whether they, and those that others read meanwhile, may have
-    /// them.
+    /// Sets the bytes of the rows read so far. Returns whether they fit, together with the rows that other tasks are
+    /// reading.
     pub(super) fn fits(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         self.bytes += more;
@@ -63,12 +63,12 @@ impl SeriesCache {
         self.held.bytes()
     }
 
-    /// Bytes that one window may have: no single one drives out all others.
+    /// The most bytes of one window, so that no single window evicts all others.
     fn most_bytes_of_window(&self) -> usize {
         self.most_bytes / 2
     }
 
-    /// Rows are about to be read into a window.
+    /// Begins a read of rows into a window.
     pub(super) fn reading(&self) -> Reading<'_> {
         Reading { cache: self, bytes: 0 }
     }
@@ -103,7 +103,8 @@ impl SeriesCache {
         }
     }
 
-    /// Someone found rows in Cassandra that may not be here: the next reader reads anew.
+    /// Notes that rows were found in Cassandra which may be missing here: the next reader reads the
+    /// window again.
     pub(super) fn doubt(&self, id: Identity) {
         let window = self.windows.lock().get(&id).cloned();
         if let Some(window) = window {
@@ -111,18 +112,18 @@ impl SeriesCache {
         }
     }
 
-    /// Forgets a window, also for a read that is under way.
+    /// Forgets a window, also for a read in progress.
     pub(super) fn forget(&self, id: Identity) {
         self.windows.lock().remove(&id);
     }
 
-    /// Forgets all windows. Who still holds one may use it.
+    /// Forgets all windows. A task that still holds one may use it.
     pub(super) fn forget_all(&self) {
         drop(std::mem::take(&mut *self.windows.lock()));
     }
 
-    /// Drops the windows that were not used for longest until a quarter is free, if memory is
-    /// full. Who still holds a dropped window may use it.
+    /// Evicts the least recently used windows until a quarter of memory is free, if memory is full.
+    /// A task that still holds an evicted window may use it.
     pub(super) fn make_room(&self) {
         if self.bytes() <= self.most_bytes {
             return;
@@ -197,7 +198,7 @@ mod tests {
         assert_eq!(hosts(&window, &[]), ["a", "b", "c"]);
         assert_eq!(hosts(&window, &[Matcher::equal("host", "c")]), ["c"]);
         assert!(window.is_checked_since(start + MS));
-        // A read that began before an own write ended may have missed it.
+        // A read that began before our write ended may have missed it.
         let epoch = window.epoch();
         cache.add(id("w"), [row("d")].into_iter());
         window.learn(read(None, start + 2 * MS), epoch, Some(rows(&["a", "b", "c"])));

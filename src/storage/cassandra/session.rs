@@ -1,7 +1,7 @@
-//! Opening a session: contact points, data centre, login, TLS, timeouts.
+//! Opens a session: contact points, data centre, login, TLS, timeouts.
 //!
-//! The driver repeats nothing by itself and never falls over to another data centre; what to do
-//! about errors is decided in `retry`.
+//! The driver retries nothing by itself and never fails over to another data centre. `retry`
+//! decides about errors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +18,11 @@ use super::options::{ExpectedCluster, Options};
 use super::schema;
 use crate::storage::StoreError;
 
-/// How often a node is asked whether it is there, and how long it may take: the driver's defaults, which
-/// no request time-out makes longer.
+/// The most for the interval of keepalives and for the wait for their answer: the driver's defaults,
+/// which no request timeout exceeds.
 const MOST_KEEPALIVE: Duration = Duration::from_secs(30);
-/// The least of both: more often is a burden, and a pause of a sound node is longer than a moment.
+/// The least for both: shorter intervals are a burden, and a healthy node may pause longer than a
+/// moment.
 const LEAST_KEEPALIVE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(6));
 
 /// Connects. [`StoreError::Unavailable`] when no contact point answers, [`StoreError::Denied`] when
@@ -51,9 +52,8 @@ pub(super) async fn connect(options: &Options) -> Result<Session, StoreError> {
     Ok(session)
 }
 
-/// How often a node is asked whether it is there, and how long it may take. A connection to a node that is
-/// gone ends after twice the request time-out; a statement on it has ended by then, and has named the
-/// setting that it ended by.
+/// The interval of keepalives and the wait for their answer. A connection to a dead node ends after twice
+/// the request timeout. A statement on it has ended by then, with an error that names the setting.
 fn keepalive(request_timeout: Duration) -> (Duration, Duration) {
     let (interval, timeout) = LEAST_KEEPALIVE;
     let half = request_timeout / 2;
@@ -61,7 +61,7 @@ fn keepalive(request_timeout: Duration) -> (Duration, Duration) {
     (half.clamp(interval, MOST_KEEPALIVE), thrice.clamp(timeout, MOST_KEEPALIVE))
 }
 
-/// The name of the cluster, on one line; refuses one that is not the expected one.
+/// The name of the cluster, on one line. Refuses a cluster that is not the expected one.
 pub(super) async fn cluster_name(
     session: &Session,
     options: &Options,
@@ -83,7 +83,8 @@ pub(super) async fn cluster_name(
     }
 }
 
-/// Certificates do not mend themselves: a setting must change. A login may, while a cluster starts.
+/// A refused certificate needs a change of settings. A refused login may pass while a cluster
+/// starts.
 fn failed(error: &NewSessionError, options: &Options) -> StoreError {
     let hosts = options.contact_points.join(", ");
     let cause = cause::of_session(error);

@@ -1,8 +1,8 @@
-//! How far apart the points of a metric are, and how large its histograms: seen as this process writes and reads
-//! them, for estimates of what a query costs. The index of Cassandra says only in which three weeks a series is.
+//! How far apart the points of a metric are, and how large its histograms, as this process wrote and read them.
+//! Used to estimate the cost of a query: Cassandra's index only says in which three weeks a series is.
 //!
-//! Only runs of several points tell something; a write of one point a series costs nothing here. Some metrics are
-//! remembered, and forgotten when memory is short.
+//! Only runs of several points are evaluated; a write of one point per series costs nothing here. A bounded
+//! number of metrics is remembered, and forgotten when memory is short.
 
 use std::collections::HashMap;
 
@@ -18,22 +18,22 @@ use crate::model::{METRIC_NAME, TimeRange, Value};
 use crate::storage::forecast::Expected;
 use crate::storage::{Basis, Forecast};
 
-/// Metrics that are remembered at a time.
+/// The most metrics that are remembered.
 const METRICS: usize = 10_000;
-/// Milliseconds between two points of which nothing is known.
+/// Assumed milliseconds between two points where nothing is known.
 const GUESS: f64 = 15_000.0;
-/// Words of a histogram of which nothing is known.
+/// Assumed words of a histogram where nothing is known.
 const WORDS: f64 = 20.0;
-/// Above this number of intervals or histograms, newer ones count for more.
+/// Above this number of intervals or histograms, newer ones count more.
 const ENOUGH: f64 = 10_000.0;
 
-/// What was seen of the metrics.
+/// The observations of all metrics.
 #[derive(Debug, Default)]
 pub(super) struct Spacings {
     by_metric: Mutex<HashMap<Box<str>, Seen>>,
 }
 
-/// What was seen of a metric.
+/// The observations of a metric.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     intervals: f64,
@@ -67,7 +67,7 @@ impl Seen {
 }
 
 impl Spacings {
-    /// Sees what is written: rows of several points.
+    /// Observes a write: rows with several points.
     pub(super) fn written(&self, plan: &Plan, spec: RowSpec) {
         for row in plan.rows.iter().filter(|row| row.cells.len() > 1) {
             let cells = &plan.cells[row.cells.clone()];
@@ -83,7 +83,7 @@ impl Spacings {
         }
     }
 
-    /// Sees what was read of a series.
+    /// Observes chunks of a series that were read.
     pub(super) fn read(&self, metric: &str, chunks: &[Chunk]) {
         let mut seen = Seen::default();
         for chunk in chunks.iter().filter(|chunk| chunk.count > 1) {
@@ -123,7 +123,7 @@ impl Spacings {
         *self.by_metric.lock() = HashMap::new();
     }
 
-    /// What is expected in `range` of series with these rows.
+    /// The expected cost of a read of these rows in `range`.
     pub(super) fn forecast(
         &self,
         rows: &[Vec<FoundRow>],
@@ -169,8 +169,8 @@ fn window(rows: &[FoundRow], width: i64) -> TimeRange {
     }
 }
 
-/// Points of a series in a window, by the types of its rows. Those of what KairosDB cannot show are mostly
-/// stale markers.
+/// Points of a series in a window, by the types of its rows. Rows of the type for values that KairosDB
+/// cannot show hold mostly stale markers.
 fn of_window(rows: &[FoundRow], points: Expected, words: f64) -> Expected {
     let has = |wanted: fn(&DataType) -> bool| rows.iter().any(|row| wanted(row.data_type()));
     let histograms = has(|kind| *kind == DataType::PromHistogram);
@@ -203,7 +203,7 @@ mod tests {
         spacings.read("a", &chunks(30_000));
         spacings.read("b", &encode_points(&[point(7)]));
         assert_eq!((spacing("a"), spacing("b")), (Some(30_000.0), None));
-        // What is seen later counts for more.
+        // Later observations count more.
         (0..200).for_each(|_| spacings.read("a", &chunks(10_000)));
         let newer = spacing("a").expect("known");
         assert!((10_000.0..11_000.0).contains(&newer), "{newer}");

@@ -1,8 +1,9 @@
 //! The table `spec`: how a keyspace cuts time into rows.
 //!
-//! It is two rows, and KairosDB writes one after the other: half of it is somebody's write under way, and
-//! is never taken for the whole before that had time to end. Ours are one batch, which nobody sees half.
-//! It is written only where there is no data; data without it is an old, `LEGACY` keyspace.
+//! `spec` has two rows, and KairosDB writes them one after the other. A single row belongs to a write in
+//! progress, and is not taken as complete before that write had time to finish. Ours are one batch, which
+//! is never seen in part. `spec` is written only where there is no data; data without it is an old,
+//! `LEGACY` keyspace.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use super::stamp::now_ms;
 use crate::kairos::RowSpec;
 use crate::storage::StoreError;
 
-/// How long the other half is waited for, between one look and the next.
+/// The pauses between looks for the other row.
 const PAUSES: [Duration; 5] = [
     Duration::from_millis(50),
     Duration::from_millis(150),
@@ -25,7 +26,7 @@ const PAUSES: [Duration; 5] = [
     Duration::from_secs(1),
 ];
 
-/// What stands in the table.
+/// The content of the table.
 #[derive(Default)]
 struct Stored {
     unit: Option<String>,
@@ -49,7 +50,7 @@ impl Stored {
         Ok(stored)
     }
 
-    /// Both halves or none, or the one that stayed alone.
+    /// Both values or none, or one whose other half did not follow.
     async fn settled(session: &Session, keyspace: &Keyspace) -> Result<Self, StoreError> {
         for pause in PAUSES {
             let stored = Self::look(session, keyspace).await?;
@@ -61,7 +62,7 @@ impl Stored {
         Self::look(session, keyspace).await
     }
 
-    /// Its halves, and `otherwise` for what is missing.
+    /// The stored values, with `otherwise` for missing ones.
     fn or(&self, otherwise: RowSpec, keyspace: &Keyspace) -> Result<RowSpec, StoreError> {
         let unit = self.unit.as_deref().unwrap_or(otherwise.unit().as_str());
         let width = self.width.clone().unwrap_or_else(|| otherwise.width().to_string());
@@ -70,7 +71,7 @@ impl Stored {
     }
 }
 
-/// What `spec` says, with KairosDB's defaults for a half that is missing; none when there is nothing in it.
+/// The stored `spec`, with KairosDB's defaults for one missing value; None when it is empty.
 pub(super) async fn stored(
     session: &Session,
     keyspace: &Keyspace,
@@ -81,7 +82,7 @@ pub(super) async fn stored(
     }
 }
 
-/// What `spec` says; where it does not say all and there is no data, it is written first.
+/// The stored `spec`; where it is incomplete and there is no data, it is written first.
 pub(super) async fn settle(session: &Session, options: &Options) -> Result<RowSpec, StoreError> {
     let keyspace = &options.keyspace;
     let stored = Stored::settled(session, keyspace).await?;
@@ -93,11 +94,11 @@ pub(super) async fn settle(session: &Session, options: &Options) -> Result<RowSp
     }
     let wanted = stored.or(options.row_spec, keyspace)?;
     write(session, options, wanted).await?;
-    // Another program may have written its own at the same moment: what stands there counts.
+    // Another program may have written its own at the same time: the stored one counts.
     Ok(self::stored(session, keyspace).await?.unwrap_or(wanted))
 }
 
-/// Writes both halves at once.
+/// Writes both values at once.
 pub(super) async fn write(
     session: &Session,
     options: &Options,
@@ -118,7 +119,7 @@ pub(super) async fn write(
     written.map(drop).map_err(|error| failed("the write of spec", error))
 }
 
-/// What a keyspace without the whole of `spec` is when there is data; none when there is none.
+/// The row spec of a keyspace without a complete `spec`, if it has data; None if it has none.
 pub(super) async fn of_data(
     session: &Session,
     keyspace: &Keyspace,
@@ -133,7 +134,7 @@ pub(super) async fn of_data(
         if rows.rows_num() == 0 {
             continue;
         }
-        // The data may be of one who wrote `spec` first, after we had looked.
+        // The data may come from a program that wrote `spec` first, after it was read here.
         if !missing.contains(&"spec")
             && let Some(spec) = stored(session, keyspace).await?
         {

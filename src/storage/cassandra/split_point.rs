@@ -1,28 +1,28 @@
 //! Split points: where the rows of an index partition are split into slices. They have the clustering order.
 //!
-//! A split point is a list of digits that are compared one by one, so one between two others can always be made. Each
-//! has values for the clustering columns, and of two split points the later one never has the earlier values: every row
-//! lies in exactly one of the slices between them, whatever tags it has.
+//! A split point is a list of digits that are compared one by one, so a point between two others can always be made.
+//! Each has values for the clustering columns, and a later split point never has smaller values than an earlier one:
+//! every row lies in exactly one of the slices between them, whatever its tags.
 //!
-//! Cassandra compares texts by their bytes, which is the order of their characters, and frozen maps pair by pair:
-//! name, then value; a map that is the beginning of another one comes first (`MapType.compareMaps`).
+//! Cassandra compares texts by their bytes, which is the order of their characters, and frozen maps pair by pair: name,
+//! then value. A map that is a prefix of another comes first (`MapType.compareMaps`).
 
 use scylla::value::{CqlTimestamp, CqlValue};
 
 use super::tables::NameColumn;
 use crate::kairos::DataType;
 
-/// What stands between two texts, below each character.
+/// The digit between two texts, below each character.
 const END: u32 = 0;
-/// Most texts have no character beyond: one cut tells.
+/// Most texts have no character beyond this: one cut shows that.
 const ASCII: i64 = 0x80;
-/// Parts that a slice is cut into. Most of them hold no dead rows and cost little. So the digits that the dead rows
-/// have in common cost one read in vain each, or two; in halves they cost seven.
+/// Parts that a slice is cut into. Most parts hold no dead rows and cost little. Each digit that the dead rows
+/// share costs one or two failed reads; with halves it would be seven.
 const PARTS: usize = 64;
 /// Behind the last character.
 const CHARACTERS: i64 = 0x11_0001;
 
-/// What the clustering columns of an index are that a slice is cut by.
+/// The clustering columns by which a slice of an index is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     /// `row_keys`: type and tags.
@@ -89,14 +89,14 @@ impl Order {
     /// Behind every row.
     pub(super) fn last(self) -> SplitPoint {
         match self {
-            // No text begins with so many of the last character.
+            // No text begins with 16 of the last character.
             Self::Tags | Self::Hashes | Self::Names(_) => SplitPoint(vec![u32::MAX; 16]),
             Self::Bytes => SplitPoint(vec![255; 64]),
             Self::Times => SplitPoint(vec![0x1_0000]),
         }
     }
 
-    /// Values for the clustering columns.
+    /// The values of a point for the clustering columns.
     pub(super) fn values(self, point: &SplitPoint) -> Vec<CqlValue> {
         match self {
             Self::Tags => {
@@ -132,7 +132,7 @@ impl Order {
         }
     }
 
-    /// The split point just behind a row, of which these are the clustering columns. None where the order does not say.
+    /// The split point just behind a row with these clustering columns. None where the order does not say.
     pub(super) fn behind(self, row: &[Option<CqlValue>]) -> Option<SplitPoint> {
         match (self, row) {
             (Self::Tags, [Some(CqlValue::Text(data_type)), Some(CqlValue::Map(tags)), ..]) => {
@@ -159,7 +159,7 @@ impl Order {
         }
     }
 
-    /// Split points between two others, in order: at the known types first.
+    /// Split points between two others, in order: first at the known types.
     pub(super) fn between(self, start: &SplitPoint, end: &SplitPoint) -> Vec<SplitPoint> {
         if matches!(self, Self::Tags | Self::Hashes) && start.0.is_empty() && *end == self.last() {
             let types = DataType::KNOWN.iter().map(|known| SplitPoint::of_type(known.as_str()));
@@ -176,12 +176,12 @@ impl Order {
         self.points_between(&start.0, &end.0)
     }
 
-    /// The same by the first digit in which there is room between both.
+    /// Split points between two others, by the first digit with room between both.
     fn points_between(self, start: &[u32], end: &[u32]) -> Vec<SplitPoint> {
         let same = start.iter().zip(end).take_while(|(a, b)| a == b).count();
         let of_start = |at: usize| start.get(at).map_or(-1, |digit| i64::from(*digit));
         if start.len() > same + 2 {
-            // Rows that follow one begin with a part of its digits. With how many?
+            // The following rows share a prefix of these digits; its length is unknown.
             let lengths = (same + 1..start.len() - 1).rev();
             let step = lengths.len().div_ceil(PARTS);
             let points = lengths.step_by(step).filter_map(|at| {
@@ -208,7 +208,7 @@ impl Order {
         behind.into_iter().find(|points| !points.is_empty()).unwrap_or_default()
     }
 
-    /// Behind the last digit that may follow these.
+    /// The bound above the digits that may follow these.
     fn top(self, before: &[u32]) -> i64 {
         match self {
             Self::Hashes if is_behind_type(before) => i64::from(u32::MAX) + 1,
@@ -218,7 +218,7 @@ impl Order {
         }
     }
 
-    /// Split points that begin with these digits, then one between two others.
+    /// Split points that begin with these digits, then one digit between two others.
     fn points(self, before: &[u32], low: i64, high: i64) -> Vec<SplitPoint> {
         let high = high.min(self.top(before));
         let below = if self.is_text(before) && low < ASCII - 2 { high.min(ASCII) } else { high };
@@ -234,7 +234,7 @@ impl Order {
 
     /// This digit, or the next one that may follow these.
     fn digit(self, before: &[u32], digit: i64) -> i64 {
-        // Surrogates are no characters.
+        // Surrogates are not characters.
         if self.is_text(before) && (0xd801..0xe001).contains(&digit) { 0xe001 } else { digit }
     }
 
@@ -251,7 +251,7 @@ fn is_behind_type(before: &[u32]) -> bool {
     before.contains(&END)
 }
 
-/// A digit that is none stands behind all.
+/// A value that is not a digit becomes the greatest one.
 fn with(before: &[u32], digit: i64) -> SplitPoint {
     SplitPoint([before, &[u32::try_from(digit).unwrap_or(u32::MAX)]].concat())
 }
@@ -260,12 +260,12 @@ fn digit(character: char) -> u32 {
     u32::from(character) + 1
 }
 
-/// The text with these digits; one that stands for no character is the last one.
+/// The text with these digits; a digit without a character becomes the last character.
 fn text(digits: &[u32]) -> String {
     digits.iter().map(|digit| char::from_u32(digit - 1).unwrap_or(char::MAX)).collect()
 }
 
-/// The time with these digits: the first one that is not before the split point.
+/// The time with these digits: the first time that is not before the split point.
 fn time(digits: &[u32]) -> CqlTimestamp {
     let mut bits = 0_u128;
     for at in 0..4 {
@@ -276,8 +276,8 @@ fn time(digits: &[u32]) -> CqlTimestamp {
     CqlTimestamp((bits ^ 1 << 63).cast_signed())
 }
 
-/// Tags from names and values in turn. Their names rise, as in every map: one that does not becomes the next that
-/// could.
+/// Tags from alternating names and values. Names must rise, as in every map: a name that does not is replaced by
+/// the next possible one.
 fn tags(mut texts: impl Iterator<Item = String>) -> Vec<(CqlValue, CqlValue)> {
     let mut tags: Vec<(String, String)> = Vec::new();
     while let Some(name) = texts.next() {
@@ -437,7 +437,7 @@ mod tests {
             assert_eq!(behind, Some(SplitPoint::behind_time(time)));
         }
         assert_eq!((value(&SplitPoint::FIRST), value(&order.last())), (i64::MIN, i64::MAX));
-        // A month of rows of a minute, somewhere in all of time.
+        // A month of rows of one minute each, somewhere in all of time.
         let (first, last) = (1_700_000_000_000, 1_702_592_000_000);
         let (mut start, mut end, mut cuts) = (SplitPoint::FIRST, order.last(), 0);
         while value(&end).saturating_sub(value(&start)) > 60_000 {

@@ -1,9 +1,9 @@
 //! Write stamps: the milliseconds that cells and tombstones carry.
 //!
-//! Cassandra settles a tie within a millisecond by the bytes, and for a tombstone. So no
-//! millisecond is ever given to two different writes of one point, and none up to that of a
-//! delete is given again: who would need one waits for the next. The clock may be turned back;
-//! stamps are not.
+//! Within one millisecond Cassandra prefers a tombstone, then the greater bytes. So one millisecond
+//! is never given to two different writes of one point, and no millisecond up to that of a delete
+//! is given again: such a write waits for the next one. The clock may be turned back; stamps never
+//! are.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(super) struct Stamps(Mutex<State>);
 #[derive(Default)]
 struct State {
     last: i64,
-    /// What was written in the millisecond `last`.
+    /// The points that were written in the millisecond `last`.
     written: HashSet<Identity>,
 }
 
@@ -38,8 +38,8 @@ impl Stamps {
         (state.last, lead(state.last, clock))
     }
 
-    /// A stamp for a delete: every write before has this stamp or a lower one, every write after
-    /// a higher one. The delete returns after the wait.
+    /// A stamp for a delete: every earlier write has at most this stamp, every later write a higher
+    /// one. The delete returns after the wait.
     pub(super) fn for_delete(&self, clock: i64) -> (i64, Duration) {
         let mut state = self.0.lock();
         state.advance(clock);
@@ -65,7 +65,8 @@ impl State {
     }
 }
 
-/// How far a stamp is ahead of the clock; a clock that was turned back is not waited for.
+/// How far a stamp is ahead of the clock; bounded, so that a clock that was turned back is not
+/// waited for.
 fn lead(stamp: i64, clock: i64) -> Duration {
     const LONGEST: u64 = 10;
     let millis = u64::try_from(stamp.saturating_sub(clock)).unwrap_or(0);

@@ -1,7 +1,7 @@
-//! Every statement on the data, prepared once. Each one is idempotent, and each write and delete
-//! carries its time in milliseconds, as KairosDB's do: a stamp in microseconds would win for ever.
+//! Every statement on the data, prepared once. Each is idempotent. Each write and delete carries
+//! its time in milliseconds, like KairosDB's: a stamp in microseconds would win for ever.
 //!
-//! `TTL 0` means none. Index rows of ours have `value = ''`, which makes their TTL readable.
+//! `TTL 0` means none. Our index rows have `value = ''`, which makes their TTL readable.
 
 use scylla::client::session::Session;
 use scylla::statement::Consistency;
@@ -16,9 +16,10 @@ use super::tables::NameColumn;
 use super::tag_index::{StateStatements, TagIndexStatements, TagRowStatements};
 use crate::storage::StoreError;
 
-/// Partitions in one unlogged batch at most; more make Cassandra warn, many more make it refuse.
+/// The most partitions in one unlogged batch; Cassandra warns above a limit and refuses above a
+/// higher one.
 pub(super) const MAX_BATCH_PARTITIONS: usize = 50;
-/// Rows in one batch at most.
+/// The most rows in one batch.
 pub(super) const MAX_BATCH_ROWS: usize = 240;
 
 /// A prepared statement and its name in metrics.
@@ -29,25 +30,25 @@ pub(super) struct Prepared {
     pub(super) statement: PreparedStatement,
 }
 
-/// Where a statement waits for its turn.
+/// Which permits a statement needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lane {
-    /// With all others.
+    /// A common permit only.
     Common,
-    /// Before that, with those that look after the index rows of a write: they are many when many
+    /// Before it, a permit for statements on the index rows of a write: they are many when many
     /// series are new.
     Index,
-    /// Before that, with those that write points: no more than the servers keep up with.
+    /// Before it, a permit for writes of points: no more than the servers keep up with.
     Points,
 }
 
 impl Prepared {
-    /// The same in the lane for index rows.
+    /// The statement, in the lane for index rows.
     pub(super) fn of_index(self) -> Self {
         Self { lane: Lane::Index, ..self }
     }
 
-    /// The same in the lane for points.
+    /// The statement, in the lane for points.
     fn of_points(self) -> Self {
         Self { lane: Lane::Points, ..self }
     }
@@ -82,7 +83,7 @@ impl Batches {
     }
 }
 
-/// All statements; those on a table that a keyspace to read lacks are not there.
+/// All statements; those on a table that the keyspace lacks are None.
 pub(super) struct Statements {
     pub(super) points: PointStatements,
     pub(super) row_keys: RowKeyStatements,
@@ -103,7 +104,7 @@ pub(super) struct PointStatements {
     pub(super) insert: Batches,
     /// key, first column, column after the last
     pub(super) select: Prepared,
-    /// the same, with the TTL of each cell
+    /// like `select`, with the TTL of each cell
     pub(super) select_lasting: Prepared,
     /// key, column1
     pub(super) write_time: Prepared,
@@ -113,7 +114,7 @@ pub(super) struct PointStatements {
     pub(super) delete: Prepared,
     /// stamp, keys
     pub(super) delete_rows: Prepared,
-    /// keys; those that have any cell
+    /// keys; returns those that have any cell
     pub(super) standing: Prepared,
 }
 
@@ -121,19 +122,19 @@ pub(super) struct PointStatements {
 pub(super) struct RowKeyStatements {
     /// stamp, ttl, mtime; then data type, tags
     pub(super) insert: Batches,
-    /// then data type, tags of two places
+    /// then data type, tags of two split points
     pub(super) select: Sliced,
     /// with its write time
     pub(super) mtime: Prepared,
-    /// the same of many metrics, which is the first column then
+    /// like `mtime`, for many metrics, which are the first value
     pub(super) mtimes: Prepared,
-    /// the same as `select`, with value and its TTL
+    /// like `select`, with value and its TTL
     pub(super) check: Sliced,
     /// one row, if there is any
     pub(super) any: Prepared,
     /// then data type, tags
     pub(super) delete: Prepared,
-    /// all rows of the window, whoever wrote them
+    /// all rows of the window, of any writer
     pub(super) delete_all: Prepared,
 }
 
@@ -185,7 +186,8 @@ pub(super) struct MetadataStatements {
 }
 
 impl Statements {
-    /// Prepares everything but what is about `missing` tables; names are in a column of this type.
+    /// Prepares all statements except those on `missing` tables; names are in a column of this
+    /// type.
     pub(super) async fn prepare(
         session: &Session,
         options: &Options,
@@ -279,7 +281,7 @@ impl Preparer<'_> {
 
     async fn row_keys(&self) -> Result<RowKeyStatements, StoreError> {
         let table = self.options.keyspace.table("row_keys");
-        // An INSERT with our TTL would take the place of a neighbour's row that lasts longer.
+        // An INSERT with our TTL would replace a neighbour's row that lasts longer.
         let insert = format!(
             "UPDATE {table} {STAMPED_TTL} SET mtime = ?, value = '' \
              WHERE {INDEX_ROW} AND data_type = ? AND tags = ?"
@@ -296,7 +298,7 @@ impl Preparer<'_> {
             "SELECT data_type, tags, value, TTL(value) FROM {table} WHERE {INDEX_ROW} AND {slice}"
         );
         let any = format!("SELECT data_type FROM {table} WHERE {INDEX_ROW} LIMIT 1");
-        // Of a row that a neighbour wrote too, its part stays: see `delete`.
+        // The part that a neighbour wrote stays: see `delete`.
         let delete = format!(
             "DELETE value FROM {table} {STAMPED} WHERE {INDEX_ROW} AND data_type = ? AND tags = ?"
         );

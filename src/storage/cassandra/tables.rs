@@ -1,6 +1,6 @@
-//! What KairosDB's tables look like: the statement that creates each, and the comparison with what stands
-//! in a keyspace. A table created by KairosDB `WITH COMPACT STORAGE` has the same columns and is taken as
-//! it is. Nothing here is written; see `schema`.
+//! KairosDB's tables: the statement that creates each, and the comparison with the tables of a keyspace.
+//! A table that KairosDB created `WITH COMPACT STORAGE` has the same columns and is accepted. Nothing is
+//! written here; see `schema`.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(super) enum NameColumn {
 }
 
 impl NameColumn {
-    /// A name as this column takes it.
+    /// A name in the type of this column.
     pub(super) fn value(self, name: &str) -> CqlValue {
         match self {
             Self::Text => CqlValue::Text(name.to_owned()),
@@ -168,7 +168,7 @@ impl Place {
     }
 }
 
-/// Tables that are there: column name to type and place.
+/// Existing tables: column name to type and place.
 pub(super) type Columns = BTreeMap<String, BTreeMap<String, (String, Place)>>;
 
 pub(super) async fn columns(session: &Session, keyspace: &Keyspace) -> Result<Columns, StoreError> {
@@ -184,10 +184,10 @@ pub(super) async fn columns(session: &Session, keyspace: &Keyspace) -> Result<Co
     Ok(tables)
 }
 
-/// No release of KairosDB has read these tables since.
+/// No later release of KairosDB reads these tables.
 const BETA: &str = " (KairosDB 1.2.0-beta1 and beta2 had such tables, no later one reads them)";
 
-/// Compares the tables that are there with KairosDB's; tables of others do not matter.
+/// Compares existing tables with KairosDB's; other tables are ignored.
 pub(super) fn verify(keyspace: &Keyspace, there: &Columns) -> Result<NameColumn, StoreError> {
     let mut names = NameColumn::Text;
     for table in &TABLES {

@@ -1,15 +1,16 @@
 //! When the index rows of the next window are written, and how fast. Pure.
 //!
-//! They are spread over the last part of a window. Every process begins a little later than another,
-//! and all are done well before the turn, so that a window never begins with a storm.
+//! The writes are spread over the last part of a window. Each process begins at a slightly different
+//! time, and all finish well before the next window, so that no window begins with a burst of
+//! writes.
 
 use crate::kairos::{RowSpec, RowTime};
 
-/// The last part of a window is no longer than this, in milliseconds, ...
+/// The last part of a window is at most this long, in milliseconds, ...
 const LONGEST_LEAD: i64 = 2 * 3_600_000;
-/// ... and no longer than this share of the window.
+/// ... and at most the width of the window divided by this.
 const LEAD_SHARE: i64 = 8;
-/// Rows looked at in a second, at least and at most. Cassandra writes ten times as many.
+/// The least and the most rows checked per second. Cassandra writes ten times as many.
 const SLOWEST: f64 = 50.0;
 const FASTEST: f64 = 5_000.0;
 
@@ -18,33 +19,33 @@ const FASTEST: f64 = 5_000.0;
 pub(super) struct Schedule {
     spec: RowSpec,
     lead: i64,
-    /// How much later it begins than it might.
+    /// How much later than the start of the last part this process begins, in milliseconds.
     delay: i64,
 }
 
-/// The turn from one window to the next.
+/// The change from one window to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Turn {
-    /// The window that is open.
+    /// The open window.
     pub(super) open: RowTime,
     pub(super) next: RowTime,
     lead: i64,
 }
 
 impl Schedule {
-    /// Processes with other numbers begin at other times.
+    /// Processes with different numbers begin at different times.
     pub(super) fn new(spec: RowSpec, number: u64) -> Self {
         let lead = LONGEST_LEAD.min(spec.width() / LEAD_SHARE);
         let delay = (number >> 1).cast_signed() % (lead / 4).max(1);
         Self { spec, lead, delay }
     }
 
-    /// The turn to work for now, in milliseconds since 1970, if it is time.
+    /// The change to prepare at `now`, in milliseconds since 1970, if it is time.
     pub(super) fn turn(&self, now: i64) -> Option<Turn> {
         let open = self.spec.row_time(now);
         let next = RowTime::from_stored(open.millis().checked_add(self.spec.width())?);
         let begin = next.millis() - self.lead + self.delay;
-        // Before 1970 windows are no rows of time.
+        // Before 1970 windows are not ranges of time.
         (now >= begin && open.millis() >= 0).then_some(Turn { open, next, lead: self.lead })
     }
 }
@@ -60,7 +61,7 @@ impl Turn {
         (self.next.millis() - now).max(0).div_euclid(1000) + 1
     }
 
-    /// Rows to look at in a second, so that all are done while a quarter of the time is left.
+    /// Rows to check per second so that all are done while a quarter of the time is left.
     pub(super) fn rows_per_second(&self, rows: usize, now: i64) -> f64 {
         let left = self.next.millis() - self.lead / 4 - now;
         if left <= 0 {

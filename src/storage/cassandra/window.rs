@@ -1,5 +1,5 @@
 //! A window: the series of one metric in one row time under one table name. It is a partition of
-//! `row_keys`, and what readers, writers and the tag index remember things by.
+//! `row_keys`, and the key under which readers, writers and the tag index remember things.
 
 use scylla::value::{CqlTimestamp, CqlValue};
 
@@ -35,18 +35,18 @@ impl<'a> From<&'a TimeIndexRow> for WindowKey<'a> {
 }
 
 impl<'a> WindowKey<'a> {
-    /// What it is remembered by.
+    /// The identity under which the window is remembered.
     pub(super) fn identity(&self) -> Identity {
         Identity::of(&[self.metric.as_bytes(), self.table_name.as_str().as_bytes()])
             .with(self.row_time.millis())
     }
 
-    /// Whether both are of one table name and row time.
+    /// Whether both have the same table name and row time.
     pub(super) fn is_beside(&self, other: &Self) -> bool {
         (self.table_name, self.row_time) == (other.table_name, other.row_time)
     }
 
-    /// The same of another metric.
+    /// The window of another metric with the same table name and row time.
     pub(super) fn with_metric(self, metric: &str) -> WindowKey<'_> {
         WindowKey { metric, ..self }
     }
@@ -56,19 +56,19 @@ impl<'a> WindowKey<'a> {
         Window { metric: metric.into(), table_name, row_time }
     }
 
-    /// The values of its partition key, as statements take them.
+    /// The values of the partition key, as statements take them.
     pub(super) fn values(&self) -> (&'a str, &'static str, CqlTimestamp) {
         (self.metric, self.table_name.as_str(), CqlTimestamp(self.row_time.millis()))
     }
 
-    /// The same one by one.
+    /// The values of the partition key, as a list.
     pub(super) fn columns(&self) -> Vec<CqlValue> {
         let (metric, table_name, row_time) = self.values();
         let text = |text: &str| CqlValue::Text(text.to_owned());
         vec![text(metric), text(table_name), CqlValue::Timestamp(row_time)]
     }
 
-    /// Those of its partition of the tag index for a pair of tag and value.
+    /// The values of the key of the tag index partition for a pair of tag and value.
     pub(super) fn pair_columns(&self, pair: &str) -> Vec<CqlValue> {
         let mut columns = self.columns();
         columns.push(CqlValue::Text(pair.to_owned()));
@@ -76,7 +76,7 @@ impl<'a> WindowKey<'a> {
     }
 }
 
-/// A window, owned. In order they are as KairosDB's index has them: by metric, table name, row time.
+/// A window, owned. The order is that of KairosDB's index: by metric, table name, row time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Window {
     pub(super) metric: Box<str>,
@@ -85,7 +85,8 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// That of the three columns of an index row; None for a table name that KairosDB does not have.
+    /// A window from the three columns of an index row; None for a table name that KairosDB does not
+    /// have.
     pub(super) fn of_columns((metric, table, time): (&str, &str, CqlTimestamp)) -> Option<Self> {
         let table_name = TableName::parse(table)?;
         Some(Self { metric: metric.into(), table_name, row_time: RowTime::from_stored(time.0) })

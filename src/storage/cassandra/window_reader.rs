@@ -1,8 +1,9 @@
-//! Reads windows (partitions of `row_keys`) into the series cache, and shows their rows.
+//! Reads windows (partitions of `row_keys`) into the series cache, and visits their rows.
 //!
-//! Every query asks for `mtime`, which is cheap, and reads the rows only when they may have
-//! changed. One reader at a time: who comes meanwhile waits and takes what the reader found, if
-//! it began after they came. A window that is too large for memory is read row by row instead.
+//! Every query reads `mtime`, which is cheap, and reads the rows only when they may have changed.
+//! One reader at a time: a query that arrives meanwhile waits, and uses what that reader found if
+//! the read began after the query arrived. A window that is too large for memory is streamed
+//! instead.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -28,20 +29,20 @@ use crate::kairos::{DataType, TableName};
 use crate::model::TimeRange;
 use crate::storage::StoreError;
 
-/// Of so many row times at most the windows in memory are asked ahead: a year and more.
+/// `mtime` is read ahead only in ranges of at most this many row times, a year and more.
 const ROW_TIMES_AHEAD: usize = 20;
 
-/// What a window said of its last insert.
+/// The `mtime` of a window.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LastInsert {
-    /// Just before.
+    /// Just before the read.
     asked: Instant,
     mtime: Option<Mtime>,
 }
 
 impl Shared {
-    /// The windows that are in memory and may be those of the metrics in the range. Those of one table name and
-    /// row time are side by side.
+    /// The windows in memory of these metrics in the range. Windows with the same table name and row time
+    /// follow each other.
     pub(super) fn windows_in_memory<'n>(
         &self,
         names: &'n [String],
@@ -62,13 +63,13 @@ impl Shared {
         keys
     }
 
-    /// Whether a range has so few row times that something may be asked for each of them.
+    /// Whether a range has so few row times that a query for each of them is cheap.
     pub(super) fn has_few_row_times(&self, range: TimeRange) -> bool {
         self.spec.row_times_since_1970(range).nth(ROW_TIMES_AHEAD).is_none()
     }
 
-    /// Looks at windows, of which those of one table name and row time are side by side. So it can be done for
-    /// those in memory while the index is asked which windows there are: one wait instead of two.
+    /// Reads `mtime` of windows, in which those with the same table name and row time follow each other. It
+    /// runs for windows in memory while the index is asked which windows exist: one wait instead of two.
     pub(super) async fn last_inserts(
         &self,
         keys: &[WindowKey<'_>],
@@ -97,13 +98,13 @@ impl Shared {
         Ok(last)
     }
 
-    /// The last inserts into windows of one table name and row time.
+    /// Reads `mtime` of windows with the same table name and row time.
     async fn last_inserts_of_many(
         &self,
         keys: &[WindowKey<'_>],
     ) -> Result<HashMap<Identity, LastInsert>, Failure> {
         let asked = Instant::now();
-        // A window without one has no row in the answer.
+        // A window without an insert has no row in the answer.
         let mut last: HashMap<Identity, LastInsert> =
             keys.iter().map(|key| (key.identity(), LastInsert { asked, mtime: None })).collect();
         let Some(first) = keys.first() else { return Ok(last) };
@@ -153,7 +154,8 @@ impl Shared {
         }
     }
 
-    /// The same, if the rows are in memory and still good. Answers whether they were.
+    /// Like [`Self::scan_row_keys`], if the rows are in memory and still good. Returns whether they
+    /// were.
     pub(super) async fn scan_memory(
         &self,
         key: WindowKey<'_>,
@@ -176,7 +178,7 @@ impl Shared {
         window.select_good(&route.tags, wanted, |row| visit(row, key.row_time))
     }
 
-    /// Makes the window hold what stands in Cassandra now. The caller is the only reader.
+    /// Brings the window up to date with Cassandra. The caller is its only reader.
     async fn refresh(&self, key: WindowKey<'_>, window: &CachedWindow) -> Result<(), StoreError> {
         let (started, started_ms, epoch) = (Instant::now(), now_ms(), window.epoch());
         let mtime = self.mtime(key).await?;
@@ -204,7 +206,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Shows the rows of a window page by page.
+    /// Visits the rows of a window page by page.
     async fn stream_row_keys(
         &self,
         key: WindowKey<'_>,
@@ -223,7 +225,8 @@ impl Shared {
         .await
     }
 
-    /// A row of a window, if its type is wanted; none where it is no series to us, which is counted.
+    /// A row of a window, if its type is wanted; None where it is not a valid series, which is
+    /// counted.
     pub(super) fn row_of(
         &self,
         window: WindowKey<'_>,
@@ -263,8 +266,8 @@ impl Shared {
         Ok(())
     }
 
-    /// What the partition says of its last insert; None when there was none. A server reads it with the first row,
-    /// and gives up where too many dead ones lie before that.
+    /// Reads the `mtime` of a window; None when there is none. A server reads it with the first row, and gives up
+    /// where too many dead rows lie before that row.
     async fn mtime(&self, key: WindowKey<'_>) -> Result<Option<Mtime>, StoreError> {
         let select = &self.statements.row_keys.mtime;
         if self.index_cuts.begins_dead(key.identity()) {

@@ -1,6 +1,7 @@
-//! Turns of the writes of points: as many at a time as the servers keep up with (see `concurrency`).
+//! Permits for writes of points: as many at a time as the servers keep up with (see `concurrency`).
 //!
-//! Who waits is served in order. A turn that is dropped, and not ended, is given back and says nothing.
+//! Waiters are served in order. A permit that is dropped without [`WriteTurns::end`] is returned
+//! without a result.
 
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -8,9 +9,9 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::concurrency::{Concurrency, Reply};
 use crate::telemetry::CassandraMetrics;
 
-/// The turns.
+/// The permits.
 pub(super) struct WriteTurns {
-    /// As many permits as [`State::permits`], in the hands of turns or not.
+    /// Has [`State::permits`] permits in total, free or taken.
     pub(super) turns: Semaphore,
     state: Mutex<State>,
     metrics: CassandraMetrics,
@@ -22,7 +23,7 @@ struct State {
 }
 
 impl WriteTurns {
-    /// One that never gives more than `most` turns at a time.
+    /// Permits of which at most `most` are taken at a time.
     pub(super) fn new(most: usize, metrics: CassandraMetrics) -> Self {
         let concurrency = Concurrency::new(most);
         let permits = concurrency.limit();
@@ -31,7 +32,7 @@ impl WriteTurns {
         Self { turns: Semaphore::new(permits), state, metrics }
     }
 
-    /// Gives a turn back and learns from what came of it.
+    /// Returns a permit and learns from the result of the write.
     pub(super) fn end(&self, turn: SemaphorePermit<'_>, reply: Reply) {
         let mut state = self.state.lock();
         let in_flight = state.permits - self.turns.available_permits().min(state.permits);
@@ -42,7 +43,7 @@ impl WriteTurns {
             self.turns.add_permits(limit - state.permits);
             state.permits = limit;
         } else {
-            // Not given to who waits for it. Others go as they come back.
+            // No waiter gets this permit. Others are removed as they are returned.
             turn.forget();
             state.permits -= 1;
             state.permits -= self.turns.forget_permits(state.permits - limit);
@@ -63,7 +64,7 @@ mod tests {
         of.turns.acquire().now_or_never().map(|turn| turn.expect("never closed"))
     }
 
-    /// Takes all turns that there are.
+    /// Takes all free permits.
     fn all(of: &WriteTurns) -> Vec<SemaphorePermit<'_>> {
         std::iter::from_fn(|| turn(of)).collect()
     }
@@ -74,7 +75,7 @@ mod tests {
         let all_turns = WriteTurns::new(100, metrics.clone());
         let turns = all(&all_turns);
         assert_eq!((turns.len(), metrics.write_concurrency.get()), (64, 64));
-        // Who waits gets no turn before the limit has room for it.
+        // A waiter gets no permit before the limit has room for it.
         let mut waiting = Box::pin(all_turns.turns.acquire());
         assert!((&mut waiting).now_or_never().is_none());
         let mut turns = turns.into_iter();

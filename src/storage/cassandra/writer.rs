@@ -1,8 +1,8 @@
-//! Writes: index first, then data, then the answer.
+//! Writes: index rows first, then data, then the answer.
 //!
-//! Rows go out in unlogged batches of partitions that share their replicas, so that each batch is
-//! handled where its data lives. What Cassandra refuses for good is found row by row; anything
-//! else fails the whole write, and the caller may repeat it.
+//! Rows are sent in unlogged batches of partitions that share their replicas, so that each batch is
+//! handled where its data lives. Rows that Cassandra refuses for good are found one by one. Any
+//! other error fails the whole write, and the caller may repeat it.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -27,9 +27,9 @@ use crate::storage::StoreError;
 
 /// Families of metadata written at the same time.
 const FAMILIES_AT_ONCE: usize = 64;
-/// Bytes of keys and values in a batch for one partition at most.
+/// The most bytes of keys and values in a batch for one partition.
 const MAX_BATCH_BYTES: usize = 512 << 10;
-/// The same for several partitions: Cassandra refuses such batches above 50 KiB by default.
+/// The most for several partitions: Cassandra refuses such batches above 50 KiB by default.
 const MAX_SHARED_BATCH_BYTES: usize = 40 << 10;
 
 /// One row as it is bound: key, column1, value, stamp, ttl.
@@ -44,7 +44,7 @@ struct Parcel<'a> {
     bytes: usize,
 }
 
-/// A row that Cassandra will never take.
+/// A row that Cassandra will never accept.
 pub(super) struct RefusedRow<'a> {
     pub(super) row: Bound<'a>,
     pub(super) planned: &'a PlannedRow,
@@ -99,7 +99,8 @@ impl Shared {
         Ok(entries.filter(|entry| !refused.contains(entry.family)).count() as u64)
     }
 
-    /// Metadata, each family once. Answers the families that Cassandra refuses for good.
+    /// Writes metadata; each family occurs once. Returns the families that Cassandra refuses for
+    /// good.
     pub(super) async fn write_metadata(
         &self,
         rows: Vec<MetadataRow>,
@@ -118,7 +119,7 @@ impl Shared {
         Ok(refused.into_iter().flatten().collect())
     }
 
-    /// Answers the family if Cassandra refuses it for good.
+    /// Returns the family if Cassandra refuses it for good.
     async fn write_family(
         &self,
         row: &MetadataRow,
@@ -137,8 +138,9 @@ impl Shared {
         }
     }
 
-    /// Writes the rows of a plan, with the TTL of each series, but for the series in `without`. Answers
-    /// the rows that Cassandra refuses for good. The caller lets read caches know: see `late`.
+    /// Writes the rows of a plan, except for series in `without`; `ttls` has the TTL of each series.
+    /// Returns the rows that Cassandra refuses for good. The caller raises the epochs for read caches:
+    /// see `late`.
     pub(super) async fn write_rows<'a>(
         &self,
         plan: &'a Plan,
@@ -148,7 +150,7 @@ impl Shared {
     ) -> Result<Vec<RefusedRow<'a>>, StoreError> {
         let parcels = self.parcels(plan, ttls, without);
         let send = move |parcel| self.send(parcel, deadline).boxed();
-        // How many of them are in flight is for the executor.
+        // The executor limits how many of them are in flight.
         let parcels = Box::new(parcels.into_iter().map(send));
         let refused = all(self.options.in_flight.max(1), parcels).await?;
         self.executor.metrics.floored.inc_by(plan.floored);
@@ -163,7 +165,7 @@ impl Shared {
     ) -> Result<Vec<RefusedRow<'a>>, StoreError> {
         let insert = &self.statements.points.insert;
         let refused = self.executor.insert(insert, &parcel.rows, deadline).await;
-        // What failed may be there too.
+        // A failed write may be stored too.
         parcel.rows.iter().for_each(|(key, ..)| self.dead_cells.written(key));
         let refused = refused?;
         let written = parcel.rows.len() - refused.len();
@@ -201,8 +203,8 @@ impl Shared {
     }
 }
 
-/// Adds the cells of one partition to `parcel`; a full one goes to `done`. Told the
-/// time and the TTL of its metric.
+/// Adds the cells of one partition to `parcel`; a full parcel goes to `done`. The pair is the
+/// current time and the TTL of the metric.
 fn pack<'a>(
     plan: &'a Plan,
     row: &'a PlannedRow,
@@ -229,14 +231,14 @@ fn pack<'a>(
     }
 }
 
-/// Waits, if there is something to wait for.
+/// Waits, unless the wait is zero.
 pub(super) async fn pause(wait: Duration) {
     if !wait.is_zero() {
         tokio::time::sleep(wait).await;
     }
 }
 
-/// Which partitions live on the same nodes.
+/// Groups partitions by their replicas.
 pub(super) struct Replicas<'a> {
     cluster: std::sync::Arc<scylla::cluster::ClusterState>,
     keyspace: &'a str,
@@ -255,13 +257,13 @@ impl<'a> Replicas<'a> {
         self.of_token("data_points", hasher.finish())
     }
 
-    /// The same for a partition of any table.
+    /// The group of a partition of any table.
     pub(super) fn of_token(&self, table: &str, token: Token) -> u64 {
         if self.cluster.get_nodes_info().len() <= 1 {
             return 0;
         }
         let replicas = self.cluster.get_token_endpoints(self.keyspace, table, token);
-        // Order does not matter, shards do: on ScyllaDB each is a server of its own.
+        // Order does not matter, shards do: on ScyllaDB each shard is a server of its own.
         replicas.iter().fold(0, |sum, (node, shard)| {
             let mut bytes = [0; 20];
             bytes[..16].copy_from_slice(node.host_id.as_bytes());

@@ -1,7 +1,7 @@
-//! The rows that a delete concerns: those whose series match, found in the index a few windows at a time.
+//! The rows that a delete affects: those of matching series, found in the index a few windows at a time.
 //!
-//! First come the rows of the index, then those of the legacy index: a row that stands in both comes twice. Memory does
-//! not grow with the number of windows. Nothing is written.
+//! The rows of the index come first, then those of the legacy index: a row in both comes twice. Memory does not grow
+//! with the number of windows. Nothing is written.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use crate::storage::StoreError;
 
 /// Windows whose rows are found at the same time.
 const WINDOWS_AT_ONCE: usize = 32;
-/// Rows found together beyond which the next window is gone through for itself.
+/// Beyond this number of rows found together, the next window is read alone.
 const MANY_ROWS: usize = 50_000;
 
-/// Rows by the window that leads to them; no window is without.
+/// Rows by the window that leads to them; no window is empty.
 pub(super) type Windows = BTreeMap<Window, Vec<FoundRow>>;
 
 /// Where rows were found.
@@ -38,15 +38,15 @@ pub(super) enum Index {
     Legacy,
 }
 
-/// The rows of points and exemplars that a delete concerns.
+/// The rows of points and exemplars that a delete affects.
 pub(super) struct Affected<'a> {
     shared: &'a Shared,
     names: Vec<String>,
     route: Route,
     range: TimeRange,
-    /// Those that are not gone through yet.
+    /// The windows not read yet.
     windows: vec::IntoIter<Window>,
-    /// How many of them come next.
+    /// How many windows are read next.
     at_once: usize,
     legacy_is_read: bool,
 }
@@ -61,7 +61,8 @@ impl<'a> Affected<'a> {
         let route = route(matchers);
         let names = shared.names(&route.metrics).await?;
         let windows = shared.windows(&names, range).await?;
-        // Memory may lack what another has just indexed. A read may miss that for a while, a delete may not.
+        // Memory may lack a row that another process has just indexed. A read may miss it for a while, a
+        // delete may not.
         for window in &windows {
             shared.series.doubt(window.key().identity());
         }
@@ -69,7 +70,7 @@ impl<'a> Affected<'a> {
         Ok(Self { shared, names, route, range, windows, at_once: 1, legacy_is_read: false })
     }
 
-    /// The rows of the next windows, which may be none. `None` = all are found.
+    /// The rows of the next windows, possibly none. `None` = all were returned.
     pub(super) async fn next(&mut self) -> Result<Option<(Index, Windows)>, StoreError> {
         let part: Vec<Window> = self.windows.by_ref().take(self.at_once).collect();
         if part.is_empty() {
@@ -114,7 +115,7 @@ impl Shared {
         Ok(found.rows)
     }
 
-    /// The rows that the legacy index has of metrics, by window.
+    /// The rows of metrics in the legacy index, by window.
     async fn legacy_rows(
         &self,
         names: &[String],
@@ -161,7 +162,7 @@ impl Found {
     }
 }
 
-/// What a delete takes.
+/// Whether a delete removes rows of this type.
 fn is_wanted(data_type: &DataType) -> bool {
     data_type.holds_points() || *data_type == DataType::PromExemplar
 }

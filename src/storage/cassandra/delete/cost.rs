@@ -1,9 +1,9 @@
-//! What a delete costs: the tombstones that it leaves, by table, and the index rows that stay.
+//! Estimates a delete: the tombstones that it leaves, by table, and the index rows that stay.
 //!
-//! It goes through the same rows as a delete, and decides by the same rules which index rows go. What only the delete
-//! itself finds out is an upper bound, as [`DeleteCost`] says. That KairosDB wrote rows of a large window too is seen
-//! only by deleting a sample of them, so a window whose rows all have our cell counts as going together. The range
-//! tombstone then takes the place of those of the sample. Nothing is written: no epoch, no stamp, no gate.
+//! Reads the same rows as a delete, and applies the same rules to index rows. Where only the delete itself can find
+//! out, the result is an upper bound, as [`DeleteCost`] says. A delete detects KairosDB's rows in a large window only
+//! by deleting a sample, so a window whose rows all have our cell counts as removed together; the range tombstone
+//! then replaces those of the sample. Nothing is written: no epoch, no stamp, no gate.
 
 use super::super::finder::FoundRow;
 use super::super::shared::Shared;
@@ -31,7 +31,7 @@ impl Shared {
         Ok(cost)
     }
 
-    /// The cost for these rows of a window, which are not none.
+    /// The cost for these rows of a window; there is at least one.
     async fn cost_of_window(
         &self,
         key: WindowKey<'_>,
@@ -50,7 +50,7 @@ impl Shared {
         }
         let removal = self.removal(key, rows).await?;
         let tombstones = &mut cost.tombstones;
-        // Where a window is deleted in part not all rows may be empty afterwards: those which are go one by one.
+        // Where a window is deleted in part, some rows may keep cells: the empty ones are removed one by one.
         if removal != Removal::Together || !is_whole {
             let portion: Vec<RowKey> = rows.iter().take(PORTION).map(FoundRow::row_key).collect();
             tombstones.row_keys = portion.len() as u64;

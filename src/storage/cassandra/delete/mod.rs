@@ -1,19 +1,18 @@
-//! Deletes: points by slice or by whole row, then index rows on which nobody relies any more.
+//! Deletes: points by slice or by whole row, then index rows that no process relies on.
 //!
-//! A process remembers which index rows it wrote and does not learn of deletes by others; a KairosDB
-//! does so as long as it runs, for windows of every age. So of an index row only what we wrote goes,
-//! its cell `value`: a row that KairosDB wrote too stays, one that we alone wrote is gone.
-//! And they go only where the window was closed long ago, the row leads to no data, and no other
-//! adapter runs. `promkairos doctor --fix` takes the others away, when it is told to. Rows of the
-//! legacy index, which nobody writes any more, go in any case.
+//! A process remembers which index rows it wrote and does not notice deletes by others. KairosDB does so as long as it
+//! runs, for windows of every age. So only our cell `value` of an index row is deleted: a row that KairosDB wrote too
+//! stays, a row that only we wrote disappears. It is deleted only where the window closed long ago, the row leads to
+//! no data, and no other adapter runs. `promkairos doctor --fix` removes the others on request. Rows of the legacy
+//! index, which no program writes any more, are always deleted.
 //!
-//! Each index row that goes leaves a tombstone in its partition, and Cassandra does not read past too many of them
-//! (`tombstone_failure_threshold`, 100,000). So no more than [`PORTION`] of a window go one by one; the rest stays and
-//! leads to no data, unless all rows of the window go together ([`Removal::Together`]).
+//! Each deleted index row leaves a tombstone in its partition, and Cassandra gives up on reads past too many of them
+//! (`tombstone_failure_threshold`, 100,000). So at most [`PORTION`] rows of a window are deleted one by one. The rest
+//! stays and leads to no data, unless all rows of the window are removed together ([`Removal::Together`]).
 //!
-//! Windows are gone through a few at a time ([`affected`]), so memory does not grow with their number. Writes go on. A
-//! delete is a task of its own, one at a time: what was begun is ended, even when the caller goes away. All tombstones
-//! carry milliseconds. What a delete would leave is counted in [`cost`].
+//! Windows are handled a few at a time ([`affected`]), so memory does not grow with their number. Writes continue. A
+//! delete is a task of its own, one at a time, and is finished even when the caller goes away. All tombstones carry
+//! milliseconds. [`cost`] counts what a delete would leave.
 
 mod affected;
 mod cost;
@@ -40,12 +39,12 @@ use crate::kairos::RowKey;
 use crate::model::{Matcher, TimeRange};
 use crate::storage::StoreError;
 
-/// Statements that delete at the same time.
+/// Delete statements that run at the same time.
 const DELETES_AT_ONCE: usize = 64;
-/// Index rows of a partition that a delete takes one by one: far from what Cassandra does not read past.
+/// Index rows of a partition that a delete removes one by one: far below Cassandra's limit for reads.
 pub(super) const PORTION: usize = 10_000;
-/// Rows of a partition that are deleted one by one before all go together: as many tombstones as Cassandra does not
-/// warn of (`tombstone_warn_threshold`).
+/// Rows of a partition that are deleted one by one before all are removed together: as many tombstones as Cassandra
+/// accepts without a warning (`tombstone_warn_threshold`).
 pub(super) const SAMPLE: usize = 1_000;
 /// How long after its end a window counts as closed.
 const CLOSED_AFTER: Duration = Duration::from_secs(24 * 3600);
@@ -54,31 +53,31 @@ const CLOSED_AFTER: Duration = Duration::from_secs(24 * 3600);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Others {
     None,
-    /// They may rely on index rows that they have seen.
+    /// They may rely on index rows that they remember.
     Remember,
 }
 
-/// What becomes of index rows that lead to no data any more.
+/// What happens to index rows that lead to no data any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum IndexRows {
     Stay,
     Go,
 }
 
-/// How the index rows of a window go.
+/// How the index rows of a window are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Removal {
     /// All rows of the window, which are more than [`PORTION`] and each have our cell, with one range tombstone.
-    /// First a sample of [`SAMPLE`] rows, spread over the window, goes one by one: nothing but that tells a row that
-    /// we wrote alone from one that KairosDB wrote too. Only where none of it is left the others go together. Where
-    /// KairosDB wrote fewer than one in a hundred of the rows, its part may go too (of one in a hundred one delete in
-    /// 20,000 sees nothing).
+    /// First a sample of [`SAMPLE`] rows, spread over the window, is deleted one by one: only that distinguishes a
+    /// row that we alone wrote from a row that KairosDB wrote too. The others are removed together only where no row
+    /// of the sample is left. Where KairosDB wrote fewer than one in a hundred of the rows, its part may be removed
+    /// too (at one in a hundred, one delete in 20,000 does not notice).
     Together,
-    /// The first of them, as many as this, each with a tombstone of its own.
+    /// At most this number of rows, each with its own tombstone.
     OneByOne(usize),
 }
 
-/// The time whose windows count as closed.
+/// The range of time whose windows count as closed.
 fn closed() -> TimeRange {
     let end = now_ms() - i64::try_from(CLOSED_AFTER.as_millis()).unwrap_or(i64::MAX);
     TimeRange::new(i64::MIN, end)
@@ -107,7 +106,7 @@ impl Shared {
         })?
     }
 
-    /// Deletes points with a stamp, and lets read caches know. Index rows stay.
+    /// Deletes points with a stamp, and raises the epochs for read caches. Index rows stay.
     pub(super) async fn delete_points(
         &self,
         matchers: &[Matcher],
@@ -132,7 +131,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Deletes the points of rows, and their index rows where those go. `metrics` are those whose read caches know.
+    /// Deletes the points of rows, and their index rows where due. `metrics` collects those whose epochs were
+    /// raised.
     async fn delete_windows(
         &self,
         mut windows: Windows,
@@ -147,12 +147,12 @@ impl Shared {
         self.raise_epochs(&new, self.executor.deadline()).await?;
         let deletes = windows.values().flat_map(|rows| self.deletes_of(rows, range, stamp));
         let deleted = all(DELETES_AT_ONCE, Box::new(deletes)).await;
-        // What failed may be deleted in part.
+        // A failed delete may be done in part.
         let raised = self.raise_epochs(&of_windows, self.executor.deadline()).await;
         metrics.extend(new.into_iter().map(str::to_owned));
         deleted?;
         raised?;
-        // What else a closed window holds is looked for before its index rows go.
+        // Only index rows of closed windows are deleted.
         let closed = closed();
         windows.retain(|window, _| self.spec.covers(window.row_time, closed));
         if windows.is_empty() || index_rows == IndexRows::Stay {
@@ -189,7 +189,7 @@ impl Shared {
     }
 
     /// Deletes our part of the rows of `row_keys` that lead to rows without data, and of the time
-    /// index where nothing of the window is left.
+    /// index where no row of the window is left.
     async fn delete_index_rows(&self, windows: Windows) -> Result<(), StoreError> {
         for (window, rows) in windows {
             let others = match self.is_alone().await? {
@@ -202,8 +202,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes of this process go on meanwhile: they put all their index rows of the window above the stamp. Answers
-    /// how long to wait until the clock has passed the stamp.
+    /// Writes of this process continue meanwhile: they write all their index rows of the window above the stamp.
+    /// Returns how long to wait until the clock has passed the stamp.
     async fn delete_window(
         &self,
         key: WindowKey<'_>,
@@ -211,20 +211,20 @@ impl Shared {
         others: Others,
     ) -> Result<Duration, StoreError> {
         let (stamp, wait, deleting) = {
-            // No write is under way that relies on what stands.
+            // No write is in progress that relies on existing rows.
             let _alone = self.index_gate.write().await;
-            // Stamped above all index rows of this process, and below all that follow.
+            // Stamped above all index rows of this process so far, and below all later ones.
             let (stamp, wait) = self.stamps.for_delete(now_ms());
             (stamp, wait, self.memory.delete(key.identity()))
         };
         let deleted = self.delete_window_rows(key, rows, stamp, others).await;
         drop(deleting);
-        // Who read meanwhile may have seen rows that are gone now, and `mtime` does not tell.
+        // A read meanwhile may have seen rows that are gone now, and `mtime` does not show that.
         self.series.forget(key.identity());
         self.answers.outdate();
         if deleted.is_err() {
-            // A delete that failed may still arrive: nothing that stands now is relied on, and
-            // the next write puts its index rows above the stamp.
+            // A failed delete may still arrive: no row that exists now is relied on, and the next
+            // write puts its index rows above the stamp.
             self.memory.window(key).learn(Known::default());
         }
         deleted.map(|()| wait)
@@ -273,7 +273,7 @@ impl Shared {
         Ok(())
     }
 
-    /// How the index rows of a window go that lead to these rows without data.
+    /// How the index rows of a window that lead to these rows without data are removed.
     async fn removal(&self, key: WindowKey<'_>, dead: &[FoundRow]) -> Result<Removal, StoreError> {
         if dead.len() > PORTION && self.are_all_of_window(key, dead).await? {
             return Ok(Removal::Together);
@@ -281,8 +281,8 @@ impl Shared {
         Ok(Removal::OneByOne(dead.len().min(PORTION)))
     }
 
-    /// Deletes a sample of these rows, which are all rows of a window and more than [`PORTION`]. Gives whether no row
-    /// of the sample is left: then we alone wrote the window. The sample comes first afterwards.
+    /// Deletes a sample of these rows, which are all rows of a window and more than [`PORTION`]. Returns whether no
+    /// row of the sample is left: then only we wrote the window. Moves the sample to the front of `rows`.
     async fn is_ours_alone(
         &self,
         key: WindowKey<'_>,
@@ -296,7 +296,7 @@ impl Shared {
         self.are_all_of_window(key, others).await
     }
 
-    /// Those of these rows that have no cells, asked for many at a time.
+    /// The rows that have no cells, asked for many at a time.
     async fn rows_without_cells(&self, rows: Vec<FoundRow>) -> Result<Vec<FoundRow>, StoreError> {
         let lists = self.executor.key_lists.parts(&rows);
         let looks = lists.map(|rows| self.which_have_cells(rows).boxed());

@@ -1,5 +1,5 @@
-//! A finding: what is wrong, said for people, and what would mend it. Nothing is decided here (`judge`),
-//! and nothing done (`fix`).
+//! A finding: what is wrong, as text for people, and how to fix it. Decided in `judge`, carried out in
+//! `fix`.
 
 use super::super::identity::Identity;
 use super::super::window::WindowKey;
@@ -11,15 +11,15 @@ use crate::kairos::{RowKey, RowSpec};
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Finding {
     pub(super) kind: Kind,
-    /// Empty where it is not about one.
+    /// Empty where the finding is not about a metric.
     pub(super) metric: String,
-    /// What it is about, for people.
+    /// What the finding is about, as text for people.
     pub(super) subject: String,
-    /// What mends it; none = nothing can.
+    /// The fix; none = nothing can fix it.
     pub(super) fix: Option<Fix>,
 }
 
-/// What mends a finding. Data rows lead: their index rows follow from the key.
+/// The fix of a finding. Index rows follow from the key of a data row.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Fix {
     WriteRowKey(RowKeyRow, i32),
@@ -28,11 +28,11 @@ pub(super) enum Fix {
     WriteTagIndex(TagIndexRow, i32),
     /// Unless there is data by now.
     DeleteRowKey(RowKeyRow),
-    /// Whatever it leads to.
+    /// Whatever the row leads to.
     DeleteMisplaced(RowKeyRow),
     /// Unless there is data by now.
     DeleteTagIndex(TagIndexRow),
-    /// Unless something is in the window by now.
+    /// Unless the window has data by now.
     DeleteTimeIndex(TimeIndexRow),
     DeleteLegacy(LegacyIndexRow),
     /// The points and the row of `row_keys`.
@@ -71,7 +71,7 @@ impl Fix {
 }
 
 impl Finding {
-    /// What tells a finding about a whole window or metric from another; rows have none, as each is
+    /// Identifies a finding about a whole window or metric; None for rows, because each row is
     /// looked at once.
     pub(super) fn identity(&self) -> Option<Identity> {
         let kind = self.kind.name().as_bytes();

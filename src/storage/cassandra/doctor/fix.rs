@@ -1,8 +1,9 @@
-//! Mends findings. Each mend looks first whether it is still needed, writes with the time of now in
-//! milliseconds, and looks whether it is done: a tombstone or a cell with a later write time cannot
-//! be written over, and that is reported instead of being tried for ever.
+//! Fixes findings. Each fix first checks whether it is still needed, writes with the current time
+//! in milliseconds, and checks the result: a tombstone or a cell with a later write time cannot be
+//! overwritten, which is reported instead of being tried for ever.
 //!
-//! A delete of index rows looks for data before and after; what came in between gets its row back.
+//! A delete of index rows looks for data before and after; data that came in between gets its row
+//! back.
 
 use super::super::index_memory::NEVER;
 use super::super::stamp::now_ms;
@@ -20,11 +21,11 @@ use crate::kairos::index::{
 use crate::kairos::{RowKey, RowSpec};
 use crate::storage::StoreError;
 
-/// A TTL of none.
+/// The TTL that means none.
 const FOR_EVER: i32 = 0;
 
 impl Doctor {
-    /// Whether the finding is gone.
+    /// Carries out a fix. Returns whether the finding is gone.
     pub(super) async fn mend(&self, fix: &Fix) -> Result<bool, StoreError> {
         match fix {
             Fix::WriteRowKey(row, ttl) => self.write_row_key(row, *ttl).await,
@@ -56,14 +57,14 @@ impl Doctor {
         self.stamps.for_index(now_ms())
     }
 
-    /// Above all that this process wrote, and below all that it writes afterwards.
+    /// A stamp above all earlier writes of this process, and below all later ones.
     async fn delete_stamp(&self) -> i64 {
         let (stamp, wait) = self.stamps.for_delete(now_ms());
         tokio::time::sleep(wait).await;
         stamp
     }
 
-    /// Read caches must not show what goes.
+    /// Read caches must not use points that are deleted.
     async fn raise_epoch(&self, metric: &str) -> Result<(), StoreError> {
         match &self.epochs {
             Some(epochs) => epochs.raise(&self.executor, &[metric], self.executor.deadline()).await,
@@ -144,7 +145,7 @@ impl Doctor {
         let key = key_of(row);
         let own = RowKeyRow::of(&key);
         if self.leads_to_data(&key).await? && self.row_key(&own).await?.is_none() {
-            // As long as its own row is missing, this one is all that leads there.
+            // While the row that belongs there is missing, only this one leads to the data.
             return Ok(false);
         }
         self.delete_row_key_now(row).await?;
@@ -196,7 +197,7 @@ impl Doctor {
         self.raise_epoch(&key.metric).await?;
         let values = (self.delete_stamp().await, &bytes[..]);
         let deleted = self.write(&self.statements.data.delete, values).await;
-        // Also when it failed: it may have been done.
+        // Also after a failure: the delete may have been done.
         self.raise_epoch(&key.metric).await?;
         deleted?;
         if self.has_data(&bytes).await? {
@@ -206,7 +207,7 @@ impl Doctor {
         Ok(self.delete_row_key(&RowKeyRow::of(key)).await? && tags_are_gone)
     }
 
-    /// Deletes what of the tag index leads to a row of data, whoever hashed it.
+    /// Deletes the rows of the tag index that lead to a row of data, whatever their hashes.
     async fn delete_tags_of(&self, key: &RowKey) -> Result<bool, StoreError> {
         let mut are_gone = true;
         for tag in TagIndexRow::of(key, &IndexedTags::All) {
@@ -241,7 +242,7 @@ impl Doctor {
     }
 }
 
-/// Whether a row stands, and for so long as far as can be told.
+/// Whether a row exists and is known to last long enough.
 fn lasts(standing: Option<Standing>, ttl: i32) -> bool {
     let needed = match ttl {
         FOR_EVER => NEVER,

@@ -1,9 +1,10 @@
-//! The rows of the tag index that must stand before a mend brings a row of `row_keys` to readers:
-//! they rely on the tag index where it covers, and do not look whether a row came later.
+//! The rows of the tag index that must exist before a fix makes a row of `row_keys` visible to
+//! readers: readers rely on the tag index where it covers, and do not check whether a row came
+//! later.
 //!
-//! As adapters do it: for each tag that the keyspace records, whatever it covers, since it may be
-//! built in this moment; and for each that KairosDB is configured to index. What is missing
-//! otherwise is a finding of its own (`stages`).
+//! As adapters do: rows for each tag that the keyspace records, whatever the tag covers, since it
+//! may be built at this moment; and for each tag that KairosDB is configured to index. Other
+//! missing rows are findings of their own (`stages`).
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -21,11 +22,11 @@ use crate::kairos::index::{IndexedTags, RowKeyRow, TagIndexRow, TimeIndexRow};
 use crate::kairos::{DataType, TableName, Tags};
 use crate::storage::StoreError;
 
-/// Which tags are indexed, as it is known now.
+/// The tags that are indexed now.
 pub(super) struct IndexTags<'a> {
     recorded: Coverage,
     configured: &'a Configured,
-    /// Whether there is a table for them.
+    /// Whether the table exists.
     is_there: bool,
 }
 
@@ -38,7 +39,7 @@ impl<'a> IndexTags<'a> {
         })
     }
 
-    /// Whether none is, of any metric.
+    /// Whether no tag of any metric is indexed.
     fn is_empty(&self) -> bool {
         !self.is_there || self.recorded.is_empty() && self.configured.is_empty()
     }
@@ -60,8 +61,8 @@ impl<'a> IndexTags<'a> {
 }
 
 impl Doctor {
-    /// Writes what of these rows is missing for a window that readers do not see yet. Whether all
-    /// stand then.
+    /// Writes the missing ones of these rows for a window that readers do not see yet. Returns
+    /// whether all exist then.
     pub(super) async fn write_tags_of_window(
         &self,
         window: &TimeIndexRow,

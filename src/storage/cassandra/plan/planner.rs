@@ -1,9 +1,9 @@
 //! Makes a plan of points. Pure.
 //!
-//! Finite floats become `kairos_double` cells, everything else rows of our own types. Of several
-//! points of a series in one cell only the winner is planned, so no write ever holds two
-//! values for one cell. A series that the schema cannot hold is refused as a whole, a histogram
-//! that has no cell alone; both are kept aside, and the rest is planned.
+//! Finite floats become `kairos_double` cells, everything else becomes rows of our own types. Of
+//! several points of a series for one cell only the winner is planned, so no write ever holds two
+//! values for one cell. A series that the schema cannot hold is refused as a whole; a histogram
+//! without a valid cell is refused alone. Refused points are kept aside, and the rest is planned.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use crate::model::{
     Histogram, Labels, METRIC_NAME, Point, STALE_NAN_BITS, Value, WriteBatch, WriteOutcome,
 };
 
-/// Plans a batch; what cannot be a series goes to `outcome`.
+/// Plans a batch; invalid series are reported in `outcome`.
 pub(in super::super) fn plan_batch(
     batch: &WriteBatch<'_>,
     spec: RowSpec,
@@ -62,30 +62,30 @@ pub(in super::super) struct Planner {
     plan: Plan,
     slots: HashMap<Identity, u32>,
     items: Vec<Item>,
-    /// For the items that follow.
+    /// The stamp of the items that follow.
     stamp: i64,
 }
 
-/// A cell before it has its place.
+/// A cell before it is assigned to a row.
 struct Item {
     series: u32,
     row_time: RowTime,
-    /// The column without what follows the offset.
+    /// The offset, which begins the column.
     offset: [u8; 4],
     kind: Kind,
-    /// Later ones win.
+    /// Of two items for one cell the greater order wins.
     order: u32,
     stamp: i64,
     value: CellValue,
 }
 
-/// What an item is, in the order in which it wins over another of the same cell.
+/// The kind of an item; a greater kind wins over a smaller one for the same cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Histogram,
     Special,
     Finite,
-    /// Hash of its labels. Competes with nothing but its like.
+    /// Hash of its labels. Competes only with exemplars of the same hash.
     Exemplar(u64),
 }
 
@@ -133,7 +133,7 @@ impl Planner {
         self.items.len() + self.plan.unplaced.len()
     }
 
-    /// The slot of a series that stands at `index` in the request.
+    /// The slot of a series at position `index` in the request.
     pub(in super::super) fn series(&mut self, labels: Labels, index: u32) -> u32 {
         let identity = Identity::of(&[labels.as_bytes()]);
         if let Some(slot) = self.slots.get(&identity) {
@@ -156,7 +156,7 @@ impl Planner {
         slot
     }
 
-    /// A point with the time of its acceptance.
+    /// Adds a point with the time of its acceptance.
     pub(in super::super) fn point(&mut self, slot: u32, point: &Point, stamp: i64) {
         self.stamp = stamp;
         match &point.value {
@@ -174,7 +174,7 @@ impl Planner {
         self.push(slot, timestamp, kind, CellValue::Double(cell::encode_double(value)));
     }
 
-    /// `times` are its own and that of its start, `index` is the position in the request.
+    /// `times` are the timestamp and the start timestamp, `index` is the position in the request.
     fn histogram(&mut self, slot: u32, times: (i64, i64), histogram: &Histogram, index: u32) {
         let (timestamp, start) = times;
         match cell::encode_histogram(histogram, start) {
@@ -222,12 +222,14 @@ impl Planner {
         self.items.push(Item { series, row_time, offset, kind, order, stamp: self.stamp, value });
     }
 
-    /// The rows of everything that was added. A float wins over a histogram, later over earlier.
+    /// The rows of everything that was added. A float wins over a histogram, a later item over an
+    /// earlier one.
     pub(in super::super) fn finish(self) -> Plan {
         self.finish_by(|item| (item.kind.is_float(), item.order))
     }
 
-    /// The same where order is all: later over earlier.
+    /// The rows of everything that was added; a later item wins over an earlier one, whatever their
+    /// kinds.
     pub(in super::super) fn finish_in_order(self) -> Plan {
         self.finish_by(|item| (false, item.order))
     }
@@ -266,7 +268,7 @@ impl Planner {
 }
 
 impl Plan {
-    /// Whether the row can be written.
+    /// Starts a row. Returns whether it can be written.
     fn start_row(&mut self, series: u32, row_time: RowTime, data_type: DataType) -> bool {
         let start = self.keys.len();
         let planned = &mut self.series[series as usize];
@@ -379,7 +381,7 @@ mod tests {
         (plan, outcome)
     }
 
-    /// One line a row: key with control characters escaped, then the columns and values in hex.
+    /// One line per row: key with control characters escaped, then the columns and values in hex.
     fn lines(plan: &Plan) -> Vec<String> {
         let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
         plan.rows
@@ -495,7 +497,7 @@ mod tests {
         assert_eq!(outcome.rejections.points(), [("store", 5)]);
     }
 
-    /// If each of them looked through all that occur again, this would take hours.
+    /// If each of them searched all repeated series, this would take hours.
     #[test]
     fn many_refused_series_that_occur_again_are_told_in_one_go() {
         const COUNT: u32 = 1 << 19;

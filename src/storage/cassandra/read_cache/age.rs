@@ -1,18 +1,18 @@
-//! How long what was read is used: it earns that. First for seconds, then twice as long each time that reading again
-//! finds it unchanged. Who writes beside us and raises no epoch, as a KairosDB, is seen that soon. Pure.
+//! How long cached points are used. They are used for seconds at first, then twice as long each time that a new read
+//! finds them unchanged. So points of writers that raise no epoch, such as KairosDB, are seen that soon. Pure.
 //!
-//! Invariant: no millisecond is used for longer than its own points have earned: what was read for the first time
-//! begins at the beginning, also beside what was read before.
+//! Invariant: no millisecond is used for longer than its own points have earned. Points that were read for the first
+//! time start at the first age, even beside points that were read before.
 
 use std::time::Duration;
 
 use crate::chunk::{Chunk, ChunkError, encode_points};
 use crate::model::{Point, ResetHint, TimeRange, Value};
 
-/// Parts at most that one read is kept as: more are more to choose from, and to read again together.
+/// The most parts of one read. More parts are more to choose from, and to read again together.
 const MOST_PARTS: usize = 4;
 
-/// The ages that there are.
+/// The first and the last age.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ages {
     pub(super) first: Duration,
@@ -36,17 +36,17 @@ impl Ages {
     }
 }
 
-/// What was kept before of a part of what was read.
+/// A kept piece that overlaps a new read.
 pub(super) struct Before {
-    /// Inside of what was read.
+    /// Within the range of the new read.
     pub(super) range: TimeRange,
     /// They may reach beyond the range.
     pub(super) chunks: Vec<Chunk>,
-    /// What is earned where the points are the same.
+    /// The doublings earned if the points are the same.
     pub(super) doublings: u8,
 }
 
-/// A part of what was read, as it is kept.
+/// A part of a read, as it is kept.
 #[derive(Debug, PartialEq)]
 pub(super) struct Part {
     pub(super) range: TimeRange,
@@ -54,7 +54,7 @@ pub(super) struct Part {
     pub(super) doublings: u8,
 }
 
-/// Cuts what was read of a range by what it has earned, compared with what was kept `before`, of which no two overlap.
+/// Cuts a read by what its parts have earned, compared with the pieces kept `before`, of which no two overlap.
 pub(super) fn parts(range: TimeRange, chunks: Vec<Chunk>, mut before: Vec<Before>) -> Vec<Part> {
     let whole = |doublings, chunks| vec![Part { range, chunks, doublings }];
     match &before[..] {
@@ -92,7 +92,8 @@ pub(super) fn parts(range: TimeRange, chunks: Vec<Chunk>, mut before: Vec<Before
     }
 }
 
-/// Fewer cuts: those of one age together, then those that differ least, at the age of the younger.
+/// Joins neighbouring cuts: first those of one age, then those that differ least, at the age of the
+/// younger.
 fn joined(mut cuts: Vec<(TimeRange, u8)>) -> Vec<(TimeRange, u8)> {
     loop {
         let difference = |at: usize| cuts[at].1.abs_diff(cuts[at + 1].1);
@@ -114,14 +115,14 @@ fn points_of(chunks: &[Chunk], range: TimeRange) -> Result<Vec<Point>, ChunkErro
     points.filter(is_inside).collect()
 }
 
-/// Those of a range, of points that rise.
+/// The points in a range; `points` rise in time.
 fn within(points: &[Point], range: TimeRange) -> &[Point] {
     let start = points.partition_point(|point| point.timestamp < range.start);
     let end = points.partition_point(|point| point.timestamp <= range.end);
     &points[start..end.max(start)]
 }
 
-/// Whether both have the same points, bit by bit but for what histograms say of the points before them.
+/// Whether both have the same points, bit by bit, except for the reset hints of histograms.
 fn is_same(one: &[Point], other: &[Point]) -> bool {
     let same = |(a, b): (&Point, &Point)| {
         let values = match (&a.value, &b.value) {
@@ -190,7 +191,7 @@ mod tests {
         check(vec![], &[(0, 99, 0)]);
         check(vec![before((0, 99), 3, same())], &[(0, 99, 3)]);
         check(vec![before((0, 99), 3, chunks(&all, 0.25))], &[(0, 99, 0)]);
-        // One is gone, one has come.
+        // One is missing, one is new.
         check(vec![before((0, 99), 3, chunks(&all[1..60], 0.5))], &[(0, 99, 0)]);
         let late: Vec<i64> = (0..100).filter(|time| *time != 7).collect();
         check(vec![before((0, 99), 3, chunks(&late, 0.5))], &[(0, 99, 0)]);
@@ -200,7 +201,7 @@ mod tests {
             vec![before((80, 89), 1, same()), before((0, 69), 4, same())],
             &[(0, 69, 4), (70, 79, 0), (80, 89, 1), (90, 99, 0)],
         );
-        // Of one age it is one part.
+        // Parts of one age are joined.
         check(vec![before((0, 49), 4, same()), before((50, 99), 4, same())], &[(0, 99, 4)]);
     }
 

@@ -1,11 +1,11 @@
-//! Which pieces of the cache answer a range, and what is left to be read. Pure.
+//! Chooses the pieces of the cache that answer a range, and what is left to be read. Pure.
 //!
-//! Pieces are chosen so that no two of them overlap, nor one of them what is left: every millisecond
-//! of the range comes from exactly one place. What is left is one range, so that it costs one read.
+//! No two chosen pieces overlap, and none overlaps what is left: every millisecond of the range
+//! comes from exactly one place. What is left is one range, so that it costs one read.
 
 use crate::model::TimeRange;
 
-/// Pieces that answer a range at most. What is in more of them is read again as one.
+/// The most pieces that answer a range. Points in more pieces are read again as one.
 pub(super) const MOST_PIECES: usize = 8;
 
 /// How a range is answered.
@@ -13,12 +13,12 @@ pub(super) const MOST_PIECES: usize = 8;
 pub(super) struct Cover {
     /// Positions of the chosen pieces, in order of time.
     pub(super) chosen: Vec<usize>,
-    /// What no chosen piece has.
+    /// The range that no chosen piece has.
     pub(super) missing: Option<TimeRange>,
 }
 
 impl Cover {
-    /// Chooses among pieces of these ranges. `wanted` is not empty.
+    /// Chooses among pieces with these ranges. `wanted` is not empty.
     pub(super) fn of(wanted: TimeRange, pieces: &[TimeRange]) -> Self {
         let clipped = |(at, piece): (usize, &TimeRange)| Some((at, piece.intersection(wanted)?));
         let mut order: Vec<(usize, TimeRange)> =
@@ -40,7 +40,7 @@ impl Cover {
     }
 }
 
-/// From the start of the first gap between `pieces`, which rise, to the end of the last one.
+/// From the start of the first gap between `pieces`, which rise, to the end of the last gap.
 fn gaps(wanted: TimeRange, pieces: impl Iterator<Item = TimeRange>) -> Option<TimeRange> {
     let mut missing: Option<TimeRange> = None;
     let mut from = Some(wanted.start);
@@ -85,10 +85,10 @@ mod tests {
         check((5, 14), &[(0, 9)], &[0], Some((10, 14)));
         check((-5, 4), &[(0, 9)], &[0], Some((-5, -1)));
         check((0, 20), &[(15, 30), (-3, 4)], &[1, 0], Some((5, 14)));
-        // What lies between two gaps is read again.
+        // A piece between two gaps is read again.
         check((0, 20), &[(3, 4), (6, 18)], &[], Some((0, 20)));
         check((0, 20), &[(0, 4), (6, 7), (9, 20)], &[0, 2], Some((5, 8)));
-        // Overlaps: the one with more of the range.
+        // Overlaps: the piece with more of the range is chosen.
         check((0, 9), &[(0, 6), (4, 9)], &[0], Some((7, 9)));
         check((0, 9), &[(5, 9), (0, 6)], &[1], Some((7, 9)));
         check((i64::MIN, i64::MAX), &[(i64::MIN, 0), (1, i64::MAX)], &[0, 1], None);

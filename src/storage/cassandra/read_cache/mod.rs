@@ -1,12 +1,11 @@
 //! The read cache: settled points that were read lately, as chunks in files of a bounded size.
 //!
-//! What is kept of the rows of one series in one window are pieces: all points of a range of time, or
-//! that there are none. A piece answers as long as it has earned (see `age`), none of its points has expired, and
-//! the metric has the epoch that it had before the rows were read (see `epochs`). Nothing here is
-//! needed: a file that cannot be written, read or believed costs a read of the rows, no more.
+//! The rows of one series in one window are kept as pieces. A piece has all points of a range of time, or the
+//! fact that there are none. A piece is used as long as it has earned (see `age`), none of its points has
+//! expired, and the metric still has its epoch from before the rows were read (see `epochs`). The cache is
+//! expendable: a file that cannot be written or read, or is damaged, only costs a read of the rows.
 //!
-//! Times are those of a monotonic clock. All methods that say so block; none knows
-//! Cassandra.
+//! Times are those of a monotonic clock. Methods that block say so; none knows Cassandra.
 
 mod age;
 mod cover;
@@ -33,94 +32,94 @@ use crate::storage::frame::put_frame;
 use crate::storage::{Clock, StoreError};
 use crate::telemetry::{CassandraMetrics, Throttle};
 
-/// Files at most. The oldest one goes when another is needed.
+/// The most files. The oldest file is removed when another is needed.
 const SEGMENTS: usize = 8;
-/// A file has no more pieces than one for so many bytes that it may have.
+/// A file has at most one piece per this many bytes of its limit.
 const BYTES_A_PIECE: u64 = 2 << 10;
-/// Bytes of memory for what is known of a piece, with the room that a table has just after it has grown.
+/// Bytes of memory for the entry of a piece, with the spare capacity of a table that has just grown.
 const MEMORY_A_PIECE: u64 = 186;
-/// Pieces of a file, however small it is.
+/// The least limit on the pieces of a file, however small it is.
 const LEAST_PIECES: usize = 64;
-/// How long nothing is kept after a failure to write.
+/// How long nothing is kept after a failed write.
 const REST: Duration = Duration::from_secs(60);
 
 /// Settings of the read cache.
 #[derive(Debug, Clone)]
 pub struct ReadCacheOptions {
-    /// Folder of its files, which have no names; made when it is needed.
+    /// Folder of its files, which have no names; created when it is needed.
     pub dir: PathBuf,
-    /// Bytes that its files may have together.
+    /// The most bytes of all files.
     pub bytes: u64,
-    /// Bytes of memory for what is known of them.
+    /// The most bytes of memory for the entries of pieces.
     pub memory: u64,
     /// Points are kept once they are older than this.
     pub settled_after: Duration,
-    /// What was read for the first time is used for so long, then twice as long each time reading again finds it
-    /// unchanged.
+    /// Points that were read for the first time are used for this time, then twice as long each time that a new
+    /// read finds them unchanged.
     pub min_age: Duration,
-    /// What was read is never used for longer.
+    /// Cached points are never used for longer.
     pub max_age: Duration,
-    /// It must never go back. Ages are counted by it.
+    /// The clock for ages. It must never go back.
     pub clock: Clock,
 }
 
 /// Milliseconds of the clock.
 pub(super) type Moment = u64;
 
-/// What is asked for.
+/// A range to look up.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted {
-    /// The rows.
+    /// The key of the rows.
     pub(super) key: Identity,
-    /// All in here; not empty.
+    /// The range; not empty.
     pub(super) range: TimeRange,
-    /// The last millisecond that is settled: a piece that goes beyond was kept by a clock that was ahead.
+    /// The last settled millisecond. A piece that reaches beyond was kept while the clock was ahead.
     pub(super) last: i64,
-    /// Of the metric.
+    /// The epoch of the metric.
     pub(super) epoch: Epoch,
 }
 
-/// What there is of it.
+/// The pieces found for a range.
 #[derive(Debug)]
 pub(super) struct Found {
     places: Vec<Place>,
-    /// Pieces, those without points too.
+    /// The number of pieces, including those without points.
     pub(super) pieces: usize,
-    /// What is to be read.
+    /// The range to be read.
     pub(super) missing: Option<TimeRange>,
-    /// The last millisecond that the pieces have, which may lie behind what was asked for; the points up
-    /// to there are among the chunks.
+    /// The last millisecond of the pieces, which may lie behind the wanted range; the chunks include
+    /// points up to there.
     pub(super) end: Option<i64>,
 }
 
 impl Found {
-    /// Whether there is something to read.
+    /// Whether there are chunks to read.
     pub(super) fn has_points(&self) -> bool {
         !self.places.is_empty()
     }
 }
 
-/// Something to keep: all points of a range.
+/// A range to keep, with all its points.
 pub(super) struct Filled {
     pub(super) key: Identity,
     pub(super) range: TimeRange,
-    /// Of the metric, before the rows were read.
+    /// The epoch of the metric before the rows were read.
     pub(super) epoch: Epoch,
     pub(super) good: Good,
-    /// They rise in time; none = there are no points.
+    /// In order of time; none = there are no points.
     pub(super) chunks: Vec<Chunk>,
 }
 
 /// Until when something may be used.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Good {
-    /// When its read began: its age counts from there.
+    /// When the read began; the age counts from there.
     read: Moment,
-    /// When the first of its cells expires.
+    /// When the first of the cells expires.
     expires: Moment,
 }
 
-/// What is known of something that is kept.
+/// The entry of a kept range.
 #[derive(Debug, Clone)]
 struct Piece {
     range: TimeRange,
@@ -133,7 +132,7 @@ struct Piece {
     doublings: u8,
 }
 
-/// What is written as a piece.
+/// A piece to write.
 struct Kept {
     key: Identity,
     epoch: Epoch,
@@ -152,7 +151,7 @@ pub(super) struct ReadCache {
     options: ReadCacheOptions,
     metrics: CassandraMetrics,
     segments: Mutex<Segments>,
-    /// Held by the one who writes to the newest file.
+    /// Held by the task that writes to the newest file.
     writing: Mutex<()>,
     rests_until: Mutex<Option<Instant>>,
     warnings: Mutex<Throttle>,
@@ -191,24 +190,23 @@ impl ReadCache {
         Ages { first: self.options.min_age, last: self.options.max_age }
     }
 
-    /// Until when rows may be used whose read began at `read`, where the first of their cells expires
-    /// in so many seconds; None = not at all.
+    /// How long rows may be used whose read began at `read` and whose first cell expires in `expires`
+    /// seconds; None = not at all.
     pub(super) fn good(&self, read: Moment, expires: Option<i32>) -> Option<Good> {
-        // Cassandra counts whole seconds, and the one that has begun is over sooner.
+        // Cassandra counts whole seconds, and the current second ends sooner.
         let lasts = expires.map(|seconds| u64::try_from(i64::from(seconds) - 1).unwrap_or(0));
         let expires = lasts.map_or(Moment::MAX, |seconds| read.saturating_add(seconds * 1_000));
         (self.now() < expires).then_some(Good { read, expires })
     }
 
-    /// What there is, for each.
+    /// The pieces found for each range.
     pub(super) fn look_up(&self, wanted: &[Wanted]) -> Vec<Found> {
         let now = self.now();
         let segments = self.segments.lock();
         wanted.iter().map(|wanted| segments.look_up(wanted, now)).collect()
     }
 
-    /// The chunks of what there is, in order of time; None where a file is not what was written.
-    /// Blocks.
+    /// The chunks of the pieces found, in order of time; None where a file is damaged. Blocks.
     pub(super) fn read(&self, found: &[Found]) -> Vec<Option<Vec<Chunk>>> {
         let places: Vec<&Place> = found.iter().flat_map(|found| &found.places).collect();
         let mut read = segment::read(&places).into_iter().zip(&places);
@@ -233,7 +231,7 @@ impl ReadCache {
         all
     }
 
-    /// Keeps what was read, if that is possible. Blocks.
+    /// Keeps what was read, if possible. Blocks.
     pub(super) fn keep(&self, filled: Vec<Filled>) {
         let kept: Vec<Kept> = self.with_ages(filled);
         let _one = self.writing.lock();
@@ -243,7 +241,7 @@ impl ReadCache {
         }
     }
 
-    /// Finds out what was kept of it before and whether it is still the same, and so how long it is used.
+    /// Compares each range with the pieces kept before, which decides how long it is used.
     fn with_ages(&self, filled: Vec<Filled>) -> Vec<Kept> {
         let before: Vec<Vec<Old>> = {
             let segments = self.segments.lock();
@@ -326,7 +324,7 @@ impl ReadCache {
         Ok(())
     }
 
-    /// The newest segment, its file and where that ends. The caller alone writes.
+    /// The newest segment, its file and the end of the file. Only the caller writes.
     fn room(&self, bytes: u64, pieces: usize) -> io::Result<(u64, Arc<File>, u64)> {
         let number = {
             let mut segments = self.segments.lock();
@@ -349,7 +347,7 @@ impl ReadCache {
         Ok((number, file, 0))
     }
 
-    /// Nothing of a file that holds something else than was written is believed.
+    /// Drops a whole file that does not hold what was written.
     fn give_up_segment(&self, number: u64, why: &str) {
         self.metrics.read_cache_damaged.inc();
         let mut segments = self.segments.lock();
@@ -362,7 +360,8 @@ impl ReadCache {
         }
     }
 
-    /// Gives up the older half of the files: what is known of their pieces takes memory. Blocks.
+    /// Gives up the older half of the files, because the entries of their pieces take memory.
+    /// Blocks.
     pub(super) fn relieve(&self) {
         let mut segments = self.segments.lock();
         let half = segments.all.len().div_ceil(2);
@@ -370,11 +369,11 @@ impl ReadCache {
         self.metrics.read_cache_evictions.inc_by(half as u64);
         self.show(&segments);
         drop(segments);
-        // Closing frees their place on the disk, which takes a while.
+        // Closing frees their space on the disk, which takes a while.
         drop(given_up);
     }
 
-    /// Gives the disk back what it may need for something better, and keeps nothing for a while.
+    /// Frees the disk for other uses, and keeps nothing for a while.
     fn rest(&self, error: &io::Error) {
         *self.rests_until.lock() = Some(Instant::now() + REST);
         let mut segments = self.segments.lock();
@@ -387,7 +386,7 @@ impl ReadCache {
         }
     }
 
-    /// Says that nobody can tell whether what is kept is right.
+    /// Warns that the cache cannot be checked to be current.
     pub(super) fn warn_of_epochs(&self, error: &StoreError) {
         if let Some(times) = self.warnings.lock().count(1, Instant::now()) {
             tracing::warn!(%error, times, "the read cache is not used: its epochs cannot be read");
@@ -402,18 +401,18 @@ impl ReadCache {
     }
 }
 
-/// A piece of before, as far as it lies in what was read now.
+/// The part of a kept piece that overlaps a new read.
 struct Old {
     range: TimeRange,
     /// None = no points.
     place: Option<Place>,
     doublings: u8,
-    /// Whether it was not to be used any more.
+    /// Whether its time of use was over.
     is_over: bool,
 }
 
 impl Segments {
-    /// The newest pieces that lie in what was read, of which no two overlap.
+    /// The newest pieces that overlap a new read, of which no two overlap each other.
     fn before(&self, filled: &Filled) -> Vec<Old> {
         let mut all: Vec<Old> = Vec::new();
         for segment in self.all.iter().rev() {
@@ -438,7 +437,7 @@ impl Segments {
         for segment in &self.all {
             for piece in segment.pieces(wanted.key) {
                 if piece.is_good(wanted.epoch, now) && piece.range.end <= wanted.last {
-                    // Mostly one has all, and then no other is chosen.
+                    // Mostly one piece has the whole range, and then no other is chosen.
                     if piece.range.start <= wanted.range.start
                         && wanted.range.end <= piece.range.end
                     {
@@ -500,7 +499,7 @@ mod tests {
         cache.look_up(&[Wanted { key, range, last: i64::MAX, epoch }]).remove(0)
     }
 
-    /// The times of what there is, and what is missing.
+    /// The times of the kept points, and what is missing.
     fn times(cache: &ReadCache, found: Found) -> (Vec<i64>, Option<(i64, i64)>) {
         let missing = found.missing.map(|range| (range.start, range.end));
         let chunks = cache.read(&[found]).remove(0).expect("as it was written");
@@ -524,7 +523,7 @@ mod tests {
         assert_eq!((other.pieces, other.missing), (0, Some(TimeRange::new(0, 2))));
         assert_eq!(look_up(&cache, key(3), epoch(1), (0, 2)).pieces, 0);
         assert_eq!(cache.metrics.read_cache_entries.get(), 4);
-        // What was kept by a clock that was ahead.
+        // Kept while the clock was ahead.
         let (key, range) = (key(1), TimeRange::new(0, 9));
         for (last, missing) in [(9, None), (8, Some(TimeRange::new(6, 9)))] {
             let wanted = Wanted { key, range, last, epoch: epoch(1) };
@@ -545,7 +544,7 @@ mod tests {
         assert_eq!(cache.segments.lock().all[0].pieces(key(1)).next().expect("one").until, 59_005);
     }
 
-    /// Of a clock that is moved: for how long what was read is used, reading again finding it unchanged.
+    /// With a clock that is moved: how long points are used when each new read finds them unchanged.
     #[test]
     fn an_unchanged_entry_is_used_for_twice_as_long() {
         use std::sync::atomic::{AtomicI64, Ordering};
@@ -556,7 +555,7 @@ mod tests {
         cache.options.clock = Clock::new(move || shown.load(Ordering::Relaxed));
         cache.options.min_age = Duration::from_secs(10);
         let is_used = |range| look_up(&cache, key(1), epoch(1), range).missing.is_none();
-        // Seconds from the read to the last moment at which it is used.
+        // Seconds from the read to the last time at which it is used.
         let age = |range| {
             let mut seconds = 0;
             while is_used(range) {
@@ -569,12 +568,12 @@ mod tests {
         let mut ages = Vec::new();
         for _ in 0..11 {
             read((0, 99));
-            // Read again before it is over it earns nothing.
+            // A new read before that time is over earns nothing.
             read((0, 99));
             ages.push(age((0, 99)));
         }
         assert_eq!(ages, [10, 20, 40, 80, 160, 320, 640, 1_280, 2_560, 3_600, 3_600]);
-        // What is beside it is new, and it is as old as it was.
+        // Points beside the old ones are new; the old ones keep their age.
         read((0, 120));
         assert_eq!(age((0, 120)), 10);
         assert!(is_used((0, 99)));
@@ -598,7 +597,7 @@ mod tests {
         }
         assert!(metrics.read_cache_evictions.get() > 0);
         assert!(look_up(&cache, key(0), epoch(1), (0, 99)).missing.is_some());
-        // What takes no bytes is bounded too, and what is larger than a file is not kept.
+        // Pieces without bytes are bounded too, and a piece larger than a file is not kept.
         for number in 0..10_000 {
             let none = Filled { chunks: Vec::new(), ..filled(&cache, key(number), (0, 0)) };
             cache.keep(vec![none]);

@@ -1,8 +1,9 @@
-//! A file of the cache, and what is known of it. Both only grow; the oldest file goes as a whole.
+//! A file of the cache, and the entries of its pieces. Both only grow; the oldest file is removed
+//! as a whole.
 //!
-//! A file has no name, so it is gone with its last user, however the process ends: nothing is left
-//! of it on disk, and no other process can take it for its own. What is read of it is checked:
-//! frames by their checksum, and that their points lie where they should.
+//! A file has no name, so it disappears with its last user, however the process ends: nothing is
+//! left on disk, and no other process can take the file for its own. Reads are checked: frames by
+//! their checksum, and their points by their range of time.
 
 use std::fs::File;
 use std::io;
@@ -23,7 +24,7 @@ use crate::storage::frame;
 
 /// A file with its index.
 pub(super) struct Segment {
-    /// No other segment of the cache has it.
+    /// Unique among the segments of the cache.
     pub(super) number: u64,
     pub(super) file: Arc<File>,
     /// Bytes that are written.
@@ -45,7 +46,7 @@ pub(super) struct Place {
 }
 
 impl Segment {
-    /// An empty one in a folder.
+    /// An empty segment in a folder.
     pub(super) fn new(number: u64, dir: &Path) -> io::Result<Self> {
         let file = Arc::new(nameless(dir)?);
         Ok(Self { number, file, len: 0, entries: HashTable::new() })
@@ -68,8 +69,8 @@ impl Segment {
         (piece.len > 0).then(place)
     }
 
-    /// Adds a piece, in the place of one that it makes useless. One of another time is compared with what is read then,
-    /// also when it is over.
+    /// Adds a piece, which replaces one that it makes useless. A piece of another range is kept, even when its time is
+    /// over: it is compared with the next read.
     pub(super) fn add(&mut self, key: Identity, piece: Piece, now: Moment) {
         let is_useless = |old: &Entry| {
             let inside = piece.range.start <= old.piece.range.start
@@ -96,8 +97,8 @@ fn nameless(dir: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The chunks at these places, neighbouring frames read in one go. Of what cannot be read or is
-/// not what was written: why.
+/// The chunks at these places; neighbouring frames are read together. An error says why a frame
+/// cannot be read or is damaged.
 pub(super) fn read(places: &[&Place]) -> Vec<Result<Vec<Chunk>, String>> {
     let mut order: Vec<usize> = (0..places.len()).collect();
     order.sort_by_key(|at| (places[*at].segment, places[*at].piece.offset));

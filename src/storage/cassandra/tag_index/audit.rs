@@ -1,10 +1,10 @@
-//! Compares what is read through the index with `row_keys`, a part at a time, since no read can prove
-//! that a neighbour wrote its index rows.
+//! Compares results of the index with `row_keys`, a part at a time, because no read can prove that a
+//! neighbour wrote its index rows.
 //!
-//! The windows that are read have their turn one after the other, and the pairs of a window too, so
-//! each pair is compared within a bounded number of rounds (docs/kairosdb.md says how many). A row
-//! of `row_keys` that the index does not show, and still does not after a while, is a gap: the
-//! window goes out of use for that tag until it is built again.
+//! The windows that are read take turns, and so do the pairs of a window, so each pair is compared
+//! within a bounded number of rounds (docs/kairosdb.md says how many). A row of `row_keys` that the
+//! index lacks, and still lacks after a while, is a gap: the window is not read through the index for
+//! that tag until it is built again.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -19,20 +19,20 @@ use super::lookup::{identity, owned};
 use crate::kairos::index::single_tag_pair;
 use crate::storage::StoreError;
 
-/// Windows that are remembered as read through the index.
+/// The most windows that are remembered as read through the index.
 const MOST_WINDOWS: usize = 1024;
 /// Windows compared in one round.
 const WINDOWS_A_ROUND: usize = 4;
 /// Pairs of tag and value compared of each window in one round.
 const PAIRS_A_ROUND: usize = 256;
-/// Rows of such pairs; one pair may have more.
+/// The most rows of these pairs; a single pair may have more.
 const ROWS_A_ROUND: usize = 200_000;
-/// A neighbour writes its index rows without order: how long to wait before a second look.
+/// A neighbour writes its index rows in no fixed order: how long to wait before a second look.
 const SECOND_LOOK: Duration = Duration::from_secs(5);
 
 /// A tag and a value.
 type Pair = (String, String);
-/// Rows that the index should show, by pair.
+/// Rows that the index should have, by pair.
 type Rows = BTreeMap<Pair, Vec<Identity>>;
 
 /// Windows that were read through the index lately, and how far each is compared.
@@ -42,15 +42,15 @@ pub(super) struct Audited(Mutex<Turns>);
 #[derive(Default)]
 struct Turns {
     windows: HashMap<Identity, Turn>,
-    /// How many have joined the end of the line.
+    /// How many times a window joined the end of the queue.
     joined: u64,
 }
 
 struct Turn {
     window: Window,
-    /// Whether it was read since its last turn.
+    /// Whether it was read since it was last compared.
     is_due: bool,
-    /// Its place in the line.
+    /// Its place in the queue.
     place: u64,
     /// The last pair compared; none = begin with the first.
     after: Option<Pair>,
@@ -78,7 +78,7 @@ impl Audited {
         turns.windows.insert(id, turn);
     }
 
-    /// The windows of a round, those first that waited longest, and where each goes on.
+    /// The windows of a round, those that waited longest first, and where each continues.
     fn take(&self) -> Vec<(Window, Option<Pair>)> {
         let Turns { windows, joined } = &mut *self.0.lock();
         let mut due: Vec<&mut Turn> = windows.values_mut().filter(|turn| turn.is_due).collect();
@@ -92,7 +92,7 @@ impl Audited {
         taken.collect()
     }
 
-    /// Remembers where a window goes on.
+    /// Remembers where a window continues.
     fn put(&self, key: WindowKey<'_>, after: Option<Pair>) {
         if let Some(turn) = self.0.lock().windows.get_mut(&key.identity()) {
             turn.after = after;
@@ -100,13 +100,13 @@ impl Audited {
     }
 }
 
-/// The pairs that come next in their order, with all their rows.
+/// The next pairs in order, with all their rows.
 #[derive(Default)]
 struct Sample {
     after: Option<Pair>,
     rows: Rows,
     count: usize,
-    /// The first pair for which there was no room.
+    /// The first pair that did not fit.
     end: Option<Pair>,
 }
 
@@ -123,14 +123,15 @@ impl Sample {
         self.rows.entry(pair).or_default().push(row);
         self.count += 1;
         while self.rows.len() > PAIRS_A_ROUND || self.rows.len() > 1 && self.count > ROWS_A_ROUND {
-            // What follows of it, or after it, is not taken either: no pair is kept in part.
+            // Later rows of this pair, or of pairs behind it, are not added either: no pair is kept
+            // in part.
             let Some((pair, rows)) = self.rows.pop_last() else { break };
             self.count -= rows.len();
             self.end = Some(pair);
         }
     }
 
-    /// After which pair to go on; none = all are through, and the first is next.
+    /// The pair after which to continue; none = all were compared, and the first is next.
     fn next(&self) -> Option<Pair> {
         let last = self.rows.last_key_value().map(|(pair, _)| pair.clone());
         last.filter(|_| self.end.is_some())
@@ -138,7 +139,7 @@ impl Sample {
 }
 
 impl Shared {
-    /// Audits again and again.
+    /// Audits repeatedly.
     pub(in super::super) async fn audit_tag_index(&self) {
         let interval = self.options.tag_index.audit_interval;
         if interval.is_zero() {
@@ -158,7 +159,8 @@ impl Shared {
         }
     }
 
-    /// Compares the pairs of a window after the given one. Answers after which to go on.
+    /// Compares the pairs of a window after the given one. Returns the pair after which to
+    /// continue.
     async fn audit(
         &self,
         key: WindowKey<'_>,
@@ -188,7 +190,7 @@ impl Shared {
         Ok(next)
     }
 
-    /// The next pairs of a window, and all its rows that have them.
+    /// The next pairs of a window, with all its rows that have them.
     async fn sample(&self, key: WindowKey<'_>, after: Option<Pair>) -> Result<Sample, StoreError> {
         let document = self.tags.view();
         let row_time = key.row_time.millis();
@@ -207,7 +209,7 @@ impl Shared {
         Ok(sample)
     }
 
-    /// What of a sample the index does not show.
+    /// The rows of a sample that the index lacks.
     async fn missing(&self, key: WindowKey<'_>, sample: &Rows) -> Result<Rows, StoreError> {
         let mut missing = Rows::new();
         for ((tag, value), rows) in sample {
@@ -237,7 +239,7 @@ mod tests {
         WindowKey { metric: "m", table_name: TableName::DataPoints, row_time }
     }
 
-    /// Pairs of some tags, each of which has so many rows, in an order that is none.
+    /// Pairs of some tags, each with this number of rows, in no particular order.
     fn rows(pairs: usize, rows: usize) -> impl Iterator<Item = (Pair, Identity)> {
         (0..rows).flat_map(move |row| {
             (0..pairs).map(move |pair| {

@@ -1,9 +1,10 @@
-//! Looks at the recorded state, acts by it, says so, and takes the next step when all running
-//! adapters have taken the last.
+//! Reads the recorded state of the tag index, acts by it, records that, and takes the next step
+//! when all running adapters have taken the last one.
 //!
-//! An adapter that could not look for a while no longer counts as running, so it must not write
-//! before it has looked again: its word is a lease. Reads without a lease leave the index alone.
-//! One that only looks takes no part and writes nothing: it reads the record for each window.
+//! An adapter that could not read the state for a while no longer counts as running, so it must not
+//! write before it has read the state again: its record is a lease. Reads without a lease ignore
+//! the index. An adapter that only reads takes no part and writes nothing: it reads the record for
+//! each window.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -23,34 +24,34 @@ use super::steps::{self, Opening};
 use crate::model::ShownTime;
 use crate::storage::StoreError;
 
-/// Steps taken by one look at most; the next look goes on.
+/// The most steps of one look; the next look continues.
 const STEPS_A_LOOK: usize = 8;
 /// Shortest time for which an adapter counts as running after its last look.
 const LEAST_LEASE: Duration = Duration::from_secs(60);
 
-/// The document as it stands in the keyspace.
+/// The document in the keyspace.
 #[derive(Default)]
 pub(super) struct Recorded {
-    /// None: it does not stand there yet.
+    /// None: there is no document yet.
     text: Option<String>,
     pub(super) document: Document,
 }
 
 impl Shared {
     /// For how long an adapter counts as running. A write that began within the first third has
-    /// ended before it is over.
+    /// ended before the lease is over.
     fn lease(&self) -> Duration {
         LEAST_LEASE.max(self.options.request_timeout * 3)
     }
 
-    /// How long a write that has begun may take: what is sent at its end has as long as a request may take
-    /// to arrive before the lease is over.
+    /// The longest time of a write: a statement sent at its end still has the request timeout to arrive
+    /// before the lease is over.
     pub(in super::super) fn longest_write(&self) -> Duration {
         let request = self.options.request_timeout;
         (self.lease() / 3 * 2).saturating_sub(request).max(request)
     }
 
-    /// Whether nothing is written here but deletes: the keyspace is one to read.
+    /// Whether only deletes are written: the keyspace is one to read.
     pub(in super::super) fn only_looks(&self) -> bool {
         self.options.role == Role::Read
     }
@@ -60,24 +61,25 @@ impl Shared {
         self.options.role == Role::Write
     }
 
-    /// Whether the others count this process as running, whatever became of its last word.
+    /// Whether the others count this process as running, whether or not its last record arrived.
     fn counts_as_running(&self) -> bool {
         let leased = *self.tags.leased.lock();
         leased.is_some_and(|since| since.elapsed() < self.lease())
     }
 
-    /// Whether no other adapter runs that may rely on index rows which it remembers.
+    /// Whether no other adapter runs, which may rely on index rows that it remembers.
     pub(in super::super) async fn is_alone(&self) -> Result<bool, StoreError> {
         Ok(self.adapters().await?.keys().all(|id| *id == self.tags.id))
     }
 
-    /// Whether what this process knows can be acted by.
+    /// Whether the view of this process is recent enough to act by.
     pub(super) fn is_leased(&self) -> bool {
         let leased = *self.tags.leased.lock();
         leased.is_some_and(|since| since.elapsed() < self.lease() / 3)
     }
 
-    /// Begins a write: the index rows that it must write stay the same until the guard is dropped.
+    /// Begins a write: the set of index rows that it must write is fixed until the guard is
+    /// dropped.
     pub(in super::super) async fn begin_write(
         &self,
     ) -> Result<RwLockReadGuard<'_, ()>, StoreError> {
@@ -91,7 +93,7 @@ impl Shared {
         }
     }
 
-    /// Says that this process runs, then looks for the first time.
+    /// Records that this process runs, then looks for the first time.
     pub(in super::super) async fn join_tag_index(&self) -> Result<(), StoreError> {
         let joined = async {
             self.say_running(0).await?;
@@ -99,13 +101,13 @@ impl Shared {
         };
         let joined = joined.await;
         if joined.is_err() {
-            // Or others wait for it, though it never ran.
+            // Otherwise others wait for this process, though it never ran.
             let _ = self.leave_tag_index().await;
         }
         joined
     }
 
-    /// Says that this process ends.
+    /// Records that this process ends.
     pub(in super::super) async fn leave_tag_index(&self) -> Result<(), StoreError> {
         let _one = self.tags.looking.lock().await;
         *self.tags.leased.lock() = None;
@@ -115,7 +117,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Looks again and again. The log has a line when that begins to fail.
+    /// Looks repeatedly. Logs a warning when looks begin to fail.
     pub(in super::super) async fn watch_tag_index(&self) {
         let mut has_failed = false;
         loop {
@@ -138,7 +140,7 @@ impl Shared {
         }
     }
 
-    /// Looks, acts by what is found, says so, and takes the steps that can be taken.
+    /// Reads the document, acts by it, records that, and takes the steps that can be taken.
     pub(super) async fn look(&self) -> Result<(), StoreError> {
         let _one = self.tags.looking.lock().await;
         for _ in 0..STEPS_A_LOOK {
@@ -152,14 +154,14 @@ impl Shared {
             self.say_running(recorded.document.version).await?;
             *self.tags.leased.lock() = Some(started);
             let Some(next) = self.next_document(&recorded.document).await? else { return Ok(()) };
-            // Someone else may have been first: look again in either case.
+            // Another process may have been first: look again in either case.
             self.replace(&recorded, &next).await?;
         }
         Ok(())
     }
 
-    /// Says in time that this process still runs, and acts as before: a long step must not end its
-    /// lease. One that ended does not come back by it.
+    /// Renews the lease in time, without a new look: a long step must not end it. A lease that
+    /// ended is not restored.
     pub(super) async fn stay(&self) -> Result<(), StoreError> {
         let started = Instant::now();
         let leased = *self.tags.leased.lock();
@@ -212,8 +214,8 @@ impl Shared {
         Ok(is_any_opened.then_some(next))
     }
 
-    /// Makes reads and writes that begin from now on act by a document. When it returns, none is
-    /// under way that writes by another.
+    /// Makes reads and writes that begin from now on act by a document. When it returns, no write
+    /// by another document is in progress.
     async fn act_by(&self, document: Document) {
         for state in State::ALL {
             let tags = i64::try_from(document.count(state)).unwrap_or(i64::MAX);
@@ -231,7 +233,7 @@ impl Shared {
         drop(alone);
     }
 
-    /// Tells the other adapters by which version this one acts.
+    /// Records for the other adapters by which version this one acts.
     async fn say_running(&self, seen: u64) -> Result<(), StoreError> {
         let configured = self.tags.configured.lock().clone();
         let value = encode(&Adapter { format: FORMAT, seen, configured });
@@ -247,7 +249,7 @@ impl Shared {
         value: String,
         ttl: i32,
     ) -> Result<(), StoreError> {
-        // A tie would be won by the larger text: no millisecond twice.
+        // The larger text would win a tie, so no millisecond is used twice.
         let (stamp, wait) = self.stamps.for_delete(now_ms());
         let values = (SERVICE, service_key, key, value, stamp, ttl);
         let put = &self.statements.tag_state()?.put;
@@ -256,7 +258,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The running adapters by name.
+    /// The running adapters by id.
     pub(super) async fn adapters(&self) -> Result<BTreeMap<String, Adapter>, StoreError> {
         let mut adapters = BTreeMap::new();
         for (id, value) in self.state_rows(ADAPTERS).await? {
@@ -310,7 +312,7 @@ impl Shared {
         Ok(Recorded { text, document })
     }
 
-    /// Replaces the document, if it is still as it was read.
+    /// Replaces the document, if it is still the one that was read.
     async fn replace(&self, old: &Recorded, next: &Document) -> Result<bool, StoreError> {
         let state = self.statements.tag_state()?;
         let (key, value) = ((SERVICE, DOCUMENT, DOCUMENT_KEY), encode(next));
@@ -331,8 +333,8 @@ impl Shared {
         Ok(applied == Some(true))
     }
 
-    /// Changes the document until the change is recorded or there is nothing to change; then acts
-    /// by it.
+    /// Changes the document until the change is recorded or nothing needs to change; then acts by
+    /// it.
     pub(super) async fn change(
         &self,
         mut change: impl FnMut(&mut Document) -> bool,

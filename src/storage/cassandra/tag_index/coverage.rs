@@ -1,5 +1,5 @@
-//! What the keyspace records of the tag index, for one who looks and takes no part: read once,
-//! acted by nobody, never changed.
+//! The record of the tag index in a keyspace, for processes that take no part: read once, never
+//! acted by or changed.
 
 use scylla::client::session::Session;
 
@@ -13,7 +13,7 @@ use crate::storage::StoreError;
 pub(in super::super) struct Coverage(Document);
 
 impl Coverage {
-    /// Reads it; nothing is recorded where nobody indexed yet.
+    /// Reads the record; it is empty where no adapter has indexed yet.
     pub(in super::super) async fn read(
         session: &Session,
         keyspace: &Keyspace,
@@ -35,13 +35,13 @@ impl Coverage {
         self.0.metrics.is_empty()
     }
 
-    /// Whether adapters write rows of a tag: before those of `row_keys`, whoever writes these.
+    /// Whether adapters write rows of a tag. They are written before the rows of `row_keys`.
     pub(in super::super) fn is_written(&self, metric: &str, tag: &str) -> bool {
         self.0.entries(metric, tag).next().is_some()
     }
 
-    /// Whether rows of a tag must lead to every series of a window, those included that an audit
-    /// found wanting; none = nothing is recorded of the tag.
+    /// Whether every series of a window must have rows of a tag, including windows in which an
+    /// audit found a gap; none = nothing is recorded of the tag.
     pub(in super::super) fn demands(&self, metric: &str, tag: &str, row_time: i64) -> Option<bool> {
         let demands = |covered: Option<bool>, (_, _, entry): (&str, &str, &Entry)| {
             let is_kept = matches!(entry.state, State::Building | State::Readable);

@@ -1,9 +1,9 @@
-//! Deletes tag rows of rows that were deleted from `row_keys`, and counts them for who asks what a delete costs. Drops
-//! of an index are not here (`drop`).
+//! Deletes tag rows of rows that were deleted from `row_keys`, and counts them for the cost of a delete. Drops of an
+//! index are not here (`drop`).
 //!
-//! A tombstone must match what the writer wrote, its hash included, and nobody knows which tags the
-//! writer had indexed: so what stands there is read, a partition once a window. Of a row only what we
-//! wrote goes, its cell `value`: one that KairosDB wrote too stays.
+//! A tombstone must match the written row, including its hash, and it is unknown which tags the writer had indexed: so
+//! the existing rows are read, each partition once per window. Only our cell `value` of a row is deleted: a row that
+//! KairosDB wrote too stays.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -19,17 +19,17 @@ use crate::kairos::RowKey;
 use crate::kairos::index::single_tag_pair;
 use crate::storage::StoreError;
 
-/// Partitions looked at at the same time.
+/// Partitions read at the same time.
 const PAIRS_AT_ONCE: usize = 32;
 /// Rows of one partition deleted at the same time.
 const ROWS_AT_ONCE: usize = 32;
 
-/// What becomes of rows that are found.
+/// What to do with rows that are found.
 #[derive(Debug, Clone, Copy)]
 enum Fate {
-    /// They go, with this stamp.
+    /// Delete them with this stamp.
     Deleted { stamp: i64 },
-    /// Nothing.
+    /// Only count them.
     Counted,
 }
 
@@ -50,7 +50,7 @@ impl Shared {
         self.visit_tag_rows(key, deleted, Fate::Deleted { stamp }).await.map(drop)
     }
 
-    /// How many tag rows lead to these rows of a window.
+    /// Counts the tag rows that lead to these rows of a window.
     pub(in super::super) async fn count_tag_rows(
         &self,
         key: WindowKey<'_>,
@@ -62,7 +62,7 @@ impl Shared {
         }
     }
 
-    /// Whether the table is there and has any row.
+    /// Whether the table exists and has any row.
     async fn has_tag_rows(&self) -> Result<bool, StoreError> {
         match &self.statements.tags.rows {
             Some(statements) => self.has_rows(&statements.any, ()).await,
@@ -70,7 +70,7 @@ impl Shared {
         }
     }
 
-    /// Goes through the tag rows that lead to these rows of a window. Gives how many they are.
+    /// Visits the tag rows that lead to these rows of a window. Returns their count.
     async fn visit_tag_rows(
         &self,
         key: WindowKey<'_>,
@@ -95,7 +95,7 @@ impl Shared {
         Ok(visited.into_iter().sum())
     }
 
-    /// Deletes the partitions of all tags of these rows of a window, whoever wrote them. Each is one tombstone.
+    /// Deletes the partitions of all tags of these rows of a window, of any writer. Each is one tombstone.
     pub(in super::super) async fn delete_pairs_of(
         &self,
         key: WindowKey<'_>,
@@ -121,7 +121,7 @@ impl Shared {
         all(PAIRS_AT_ONCE, Box::new(deletes)).await.map(drop)
     }
 
-    /// How many partitions that deletes.
+    /// How many partitions [`Self::delete_pairs_of`] deletes.
     pub(in super::super) async fn count_pairs_of(
         &self,
         rows: &[FoundRow],
@@ -129,7 +129,7 @@ impl Shared {
         Ok(if self.has_tag_rows().await? { pairs_of(rows).len() as u64 } else { 0 })
     }
 
-    /// Goes through what we wrote of the tag rows of a pair of a window of which this is said. Gives how many they are.
+    /// Visits the tag rows of a pair of a window that we wrote and `is_meant` selects. Returns their count.
     async fn visit_pair(
         &self,
         key: WindowKey<'_>,
@@ -195,7 +195,7 @@ pub(super) fn pair_rows(
     type Row = (Option<String>, Option<i32>, Option<BTreeMap<String, String>>, Option<i64>);
     let mut found = Vec::new();
     for row in page.rows::<Row>().map_err(|e| unreadable(select, e))? {
-        // All null where every row is deleted and `mtime` alone is left.
+        // All null where every row is deleted and only `mtime` is left.
         if let (Some(data_type), Some(hash), Some(tags), written) =
             row.map_err(|e| unreadable(select, e))?
         {

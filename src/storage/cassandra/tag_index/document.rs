@@ -1,9 +1,9 @@
-//! What the keyspace records of the tag index, as the JSON that stands in `service_index`.
+//! The record of the tag index in a keyspace, as JSON in `service_index`.
 //!
-//! One document says which (metric, tag) is written and for which row times it can be relied on;
-//! it is replaced as a whole and only if it is still the one that was read. Each running adapter
+//! One document lists which (metric, tag) is written and for which row times it can be relied on.
+//! It is replaced as a whole, and only if it is still the one that was read. Each running adapter
 //! has a row that expires, with the version of the document that it acts by. See docs/FORMAT.md.
-//! Pure; the only place that knows the layout.
+//! Pure; no other file knows the layout.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,12 +22,12 @@ pub(super) const ADAPTERS: &str = "tag_index_adapters";
 /// `service_key` of builds and drops; `key` is the metric.
 pub(super) const JOBS: &str = "tag_index_jobs";
 
-/// The name that stands for all metrics, and that for all tags.
+/// The name for all metrics, and for all tags.
 pub(super) const ALL: &str = "*";
-/// The layout on this page.
+/// The version of this layout.
 pub(super) const FORMAT: u32 = 1;
 
-/// Tags by metric, as they are configured; `*` as in KairosDB, and no tags = all.
+/// Configured tags by metric; `*` as in KairosDB, and no tags = all.
 pub(in super::super) type Configured = BTreeMap<String, BTreeSet<String>>;
 
 /// The document.
@@ -36,7 +36,7 @@ pub struct Document {
     pub(super) format: u32,
     /// Rises by one with every change.
     pub(super) version: u64,
-    /// Metric, tag, what is known of it.
+    /// Metric, tag, entry.
     pub(super) metrics: BTreeMap<String, BTreeMap<String, Entry>>,
 }
 
@@ -44,27 +44,27 @@ pub struct Document {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Entry {
     pub(super) state: State,
-    /// The version that brought this state.
+    /// The version that set this state.
     pub(super) since: u64,
-    /// From this row time on every series of a window is indexed.
+    /// Every series of a window from this row time on is indexed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) from: Option<i64>,
-    /// Windows after `from` of which that turned out to be wrong.
+    /// Windows after `from` for which that is not true.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) gaps: BTreeSet<i64>,
 }
 
-/// How far a tag is.
+/// The state of a tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum State {
-    /// Adapters write its rows; nobody reads them yet.
+    /// Adapters write its rows; none reads them yet.
     Writing,
-    /// As readable; older windows are being filled.
+    /// Read like `Readable`; older windows are being filled.
     Building,
     /// Read where it covers.
     Readable,
-    /// Still written, no longer read, soon gone.
+    /// Still written, no longer read, soon removed.
     Retiring,
 }
 
@@ -86,13 +86,13 @@ impl State {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Adapter {
     pub(super) format: u32,
-    /// All its writes and reads that began earlier have ended, those since act by this version.
+    /// All its earlier writes and reads have ended; those since act by this version.
     pub(super) seen: u64,
     pub(super) configured: Configured,
 }
 
 impl Entry {
-    /// A tag that begins to be written in this version.
+    /// A tag that is written from this version on.
     pub(super) fn new(since: u64) -> Self {
         Self { state: State::Writing, since, from: None, gaps: BTreeSet::new() }
     }
@@ -128,12 +128,12 @@ impl Document {
         Some(if tags.contains(ALL) { IndexedTags::All } else { IndexedTags::Only(tags) })
     }
 
-    /// Whether the rows of a tag lead to every series of a window that has it.
+    /// Whether the rows of a tag lead to every series of a window that has the tag.
     pub(super) fn covers(&self, metric: &str, tag: &str, row_time: i64) -> bool {
         self.entries(metric, tag).any(|(_, _, entry)| entry.covers(row_time))
     }
 
-    /// The entries that speak of a tag, with the names they stand under.
+    /// The entries that apply to a tag, with their metric and tag.
     pub(super) fn entries<'a>(
         &'a self,
         metric: &'a str,
@@ -145,12 +145,12 @@ impl Document {
         })
     }
 
-    /// The entry of a tag, if there is one.
+    /// The entry of a tag, if any.
     pub(super) fn entry_mut(&mut self, metric: &str, tag: &str) -> Option<&mut Entry> {
         self.metrics.get_mut(metric)?.get_mut(tag)
     }
 
-    /// Takes a window out of use, wherever it counts as covered. Whether anything changed.
+    /// Takes a window out of use, wherever it counts as covered. Returns whether anything changed.
     pub(super) fn add_gap(&mut self, metric: &str, tag: &str, row_time: i64) -> bool {
         let mut changed = false;
         for (metric, tag) in [(metric, tag), (metric, ALL), (ALL, tag), (ALL, ALL)] {
@@ -187,7 +187,7 @@ pub(super) fn pairs(configured: &Configured) -> impl Iterator<Item = (&str, &str
     })
 }
 
-/// Reads a document; one of a later format is refused, never guessed at.
+/// Decodes a document; a later format is refused.
 pub fn decode<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, String> {
     #[derive(Deserialize)]
     struct Format {
@@ -200,7 +200,7 @@ pub fn decode<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, String> {
     serde_json::from_str(text).map_err(|error| error.to_string())
 }
 
-/// Writes a document.
+/// Encodes a document.
 pub fn encode(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("names and numbers are JSON")
 }

@@ -1,10 +1,10 @@
-//! Drops the tag rows of a pair of a window: of a row only what we wrote, its cell `value`. One that KairosDB wrote
-//! too stays. See [`Shared::delete_pair`] for how few tombstones it leaves. Memory is taken for a sample and a page.
+//! Drops the tag rows of a pair of a window: only our cell `value` of each row. A row that KairosDB wrote too stays.
+//! [`Shared::delete_pair`] explains how it leaves few tombstones. Memory holds a sample and a page.
 //!
-//! All tombstones carry the latest stamp of the rows of ours that were read, not the time of the drop. So they cover
-//! nothing that is written after our last row: a row that comes between the read and the delete stays, from KairosDB
-//! or from a promkairos that indexes the metric again. One case is left: the first row that a KairosDB writes into a
-//! partition with more than [`SAMPLE`] rows of ours, stamped before our last row, and still under way when the
+//! All tombstones carry the latest stamp of our rows that were read, not the time of the drop. So they cover nothing
+//! that is written after our last row: a row that comes between the read and the delete stays, from KairosDB or from
+//! a promkairos that indexes the metric again. One case is left: the first row that a KairosDB writes into a
+//! partition with more than [`SAMPLE`] rows of ours, stamped before our last row, and not yet arrived when the
 //! partition is read again. Our last row was written before all running adapters had agreed to write no more.
 
 use super::super::delete::{PORTION, SAMPLE};
@@ -13,26 +13,26 @@ use super::super::window::WindowKey;
 use super::delete::{OurRow, pair_rows};
 use crate::storage::StoreError;
 
-/// Whether a drop may have deleted rows of a window before.
+/// Whether an earlier drop may have deleted rows of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Begun {
-    /// It begins with the window.
+    /// This drop begins with the window.
     Now,
-    /// It, or another process before, did not come to the end of the window.
+    /// This drop, or an earlier process, did not reach the end of the window.
     Before,
 }
 
 impl Shared {
-    /// Deletes what we wrote of the tag rows of a pair of a window, as far as that leaves few tombstones. What is
-    /// stamped later than `stamp` stays.
+    /// Deletes the tag rows of a pair of a window that we wrote, as far as that leaves few tombstones. Rows stamped
+    /// later than `stamp` stay.
     ///
-    /// Up to [`SAMPLE`] of our rows go one by one. Where there are more and every row has our cell, a sample of them
-    /// goes one by one; where no row of the sample is left, KairosDB has no rows here, and the partition goes as a
-    /// whole, by one tombstone. Nothing but that tells a row that we wrote alone from one that KairosDB wrote too. The
-    /// sample is spread over the partition: where KairosDB wrote a fiftieth of the rows too, one drop in 20,000 misses
-    /// it. Otherwise [`PORTION`] rows go one by one, unless the window was begun before: then they may be gone, and
-    /// another portion would bring the partition nearer to what Cassandra does not read past. The rest stays and is
-    /// counted.
+    /// Up to [`SAMPLE`] of our rows are deleted one by one. Where there are more and every row has our cell, a sample
+    /// of them is deleted one by one. Where no row of the sample is left, KairosDB has no rows here, and the partition
+    /// is deleted by one tombstone. Only that distinguishes a row that we alone wrote from a row that KairosDB wrote
+    /// too. The sample is spread over the partition: where KairosDB wrote a fiftieth of the rows too, one drop in
+    /// 20,000 misses it. Otherwise [`PORTION`] rows are deleted one by one, unless the window was begun before: then
+    /// they may be gone, and another portion would bring the partition nearer to Cassandra's limit for reads. The rest
+    /// stays and is counted.
     pub(super) async fn delete_pair(
         &self,
         key: WindowKey<'_>,
@@ -65,7 +65,7 @@ impl Shared {
         Ok(found.dropped(sample + deleted))
     }
 
-    /// Looks at all rows of a pair of a window for a drop with this stamp.
+    /// Reads all rows of a pair of a window for a drop with this stamp.
     async fn pair_for_drop(
         &self,
         key: WindowKey<'_>,
@@ -97,8 +97,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Deletes our cells of the first rows of a pair, one by one, but for cells with a later stamp. Gives how many
-    /// rows that was.
+    /// Deletes our cells of the first `most` rows of a pair, one by one, except cells with a later stamp. Returns
+    /// the number of rows.
     async fn delete_some_rows_of_pair(
         &self,
         key: WindowKey<'_>,
@@ -122,26 +122,26 @@ impl Shared {
     }
 }
 
-/// What became of rows of ours that a drop came to.
+/// The results of a drop for our rows.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Dropped {
     pub(super) deleted: u64,
-    /// They stay where they are, and nobody is to read them.
+    /// They stay, and are not read any more.
     pub(super) left: u64,
 }
 
-/// What a drop finds in the partition of a pair.
+/// The partition of a pair, as a drop finds it.
 struct PairRows {
-    /// Every so many of our rows that the delete can take: no more than [`SAMPLE`], spread over all of them.
+    /// Every `step`-th of our rows that the delete can remove: at most [`SAMPLE`], spread over all of them.
     sample: Vec<OurRow>,
-    /// Of how many rows one is in the sample.
+    /// One row in this number is in the sample.
     step: u64,
-    /// Our rows that the delete can take.
+    /// Our rows that the delete can remove.
     ours: u64,
     /// Our rows that are stamped later than the delete.
     later: u64,
     has_others: bool,
-    /// The latest stamp of the rows that the delete can take.
+    /// The latest stamp of the rows that the delete can remove.
     last: i64,
 }
 
@@ -153,7 +153,7 @@ impl Default for PairRows {
 }
 
 impl PairRows {
-    /// Counts a row. `written` is the stamp of our cell of it, where it has one.
+    /// Counts a row. `written` is the stamp of our cell, where it has one.
     fn take(&mut self, row: OurRow, written: Option<i64>, stamp: i64) {
         match written {
             None => self.has_others = true,
@@ -176,17 +176,18 @@ impl PairRows {
         }
     }
 
-    /// Whether all of our rows that the delete can take are in the sample.
+    /// Whether all of our rows that the delete can remove are in the sample.
     fn is_all_sampled(&self) -> bool {
         self.step == 1
     }
 
-    /// Whether each row has our cell, and the delete can take it. Another writer may have written the row too.
+    /// Whether each row has our cell, and the delete can remove it. Another writer may have written the row
+    /// too.
     fn is_ours_alone(&self) -> bool {
         !self.has_others && self.later == 0
     }
 
-    /// What became of our rows when so many were deleted.
+    /// The result for our rows when `deleted` of them were deleted.
     fn dropped(&self, deleted: u64) -> Dropped {
         Dropped { deleted, left: (self.ours + self.later).saturating_sub(deleted) }
     }

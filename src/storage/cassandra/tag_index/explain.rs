@@ -1,6 +1,6 @@
-//! Says how a selection is carried out: for each window the path that is taken, and what it costs.
+//! Explains how a selection is carried out: for each window its path and the cost.
 //!
-//! The reads of the index are really done; those of data points are only counted.
+//! The reads of the index are executed; those of data points are only counted.
 
 use std::sync::Arc;
 
@@ -21,13 +21,13 @@ use crate::storage::StoreError;
 pub struct Explanation {
     /// Windows that may have points of the range.
     pub windows: Vec<WindowExplanation>,
-    /// Metrics that have rows of the range in the legacy `row_key_index`, which is read as well.
+    /// Metrics with rows of the range in the legacy `row_key_index`, which is read as well.
     pub legacy: Vec<LegacyExplanation>,
     /// Series that match.
     pub series: usize,
     /// Partitions of `data_points` that may hold their points.
     pub partitions: usize,
-    /// Those of them whose settled part of the range is in the read cache.
+    /// Of these partitions, those whose settled part of the range is in the read cache.
     pub cached_partitions: usize,
 }
 
@@ -48,7 +48,7 @@ pub struct WindowExplanation {
     pub rows: usize,
 }
 
-/// What is read of the legacy index for one metric: all its rows of the range.
+/// The read of the legacy index for one metric: all its rows of the range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LegacyExplanation {
     /// The metric, which has one partition there.
@@ -57,7 +57,7 @@ pub struct LegacyExplanation {
     pub rows: usize,
 }
 
-/// A way to the series of a window.
+/// A path to the series of a window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WindowPath {
     /// Through the tag index.
@@ -67,7 +67,7 @@ pub enum WindowPath {
         /// The values that are looked up.
         values: Vec<String>,
     },
-    /// All series of the window, which are in memory; only whether they are still good is read.
+    /// All series of the window, from memory; only `mtime` is read.
     Memory,
     /// All series of the window.
     RowKeys,

@@ -1,5 +1,5 @@
-//! A build or a drop as it is recorded in the keyspace, and what it does to the record of what is
-//! covered. Pure; docs/FORMAT.md fixes the layout.
+//! A build or a drop as it is recorded in the keyspace, and its effect on the record of covered
+//! windows. Pure; docs/FORMAT.md fixes the layout.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::document::{ALL, Document, Entry, FORMAT, State};
 
-/// What a job does.
+/// The kind of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JobKind {
@@ -17,11 +17,11 @@ pub enum JobKind {
     Drop,
 }
 
-/// How far a job is.
+/// The progress of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JobState {
-    /// Under way, or waiting for a process.
+    /// In progress, or waiting for a process.
     Running,
     /// Ended well.
     Done,
@@ -33,9 +33,9 @@ pub enum JobState {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     pub(super) format: u32,
-    /// What it does.
+    /// The kind of the job.
     pub kind: JobKind,
-    /// How far it is.
+    /// The state of the job.
     pub state: JobState,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,25 +49,26 @@ pub struct Job {
     /// Rows of the index that a drop has deleted.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub deleted: u64,
-    /// Rows of the index that promkairos wrote and a drop has left, in partitions that another writer has rows in
-    /// too: no more than 10,000 go of such a partition.
+    /// Rows of the index that promkairos wrote and a drop left, in partitions that another writer has rows in
+    /// too: at most 10,000 rows of such a partition are deleted.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left: u64,
-    /// Rows a second at most.
+    /// The most rows per second.
     pub rows_per_second: u32,
     pub(super) owner: String,
-    /// When its process last said that it works on it, in milliseconds since 1970.
+    /// When its process last recorded that it works on the job, in milliseconds since 1970.
     pub(super) touched: i64,
     /// The last window done: metric, table name, row time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) position: Option<(String, String, i64)>,
-    /// The last window begun. Of one that is begun again a drop takes no second portion.
+    /// The last window that was begun. A drop takes no second portion of a window that is begun
+    /// again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) begun: Option<(String, String, i64)>,
-    /// Windows that were out of use when it began.
+    /// Windows that were out of use when the job began.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) gaps: BTreeSet<i64>,
-    /// Windows of which a row was refused.
+    /// Windows with a row that was refused.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) refused: BTreeSet<i64>,
 }
@@ -100,17 +101,17 @@ impl Job {
 }
 
 impl Document {
-    /// The entries of a metric, or those of all metrics where it has none of its own.
+    /// The entries of a metric, or the entries of all metrics where it has none of its own.
     pub(super) fn entries_of(&self, metric: &str) -> impl Iterator<Item = &Entry> {
         let tags = self.metrics.get(metric).or_else(|| self.metrics.get(ALL));
         tags.into_iter().flat_map(BTreeMap::values)
     }
 
-    /// Marks the tags of a metric as being built. Whether anything changed.
+    /// Marks the tags of a metric as being built. Returns whether anything changed.
     pub(super) fn begin_build(&mut self, metric: &str) -> bool {
         let version = self.version;
         if let (None, Some(all)) = (self.metrics.get(metric), self.metrics.get(ALL)) {
-            // What is built of one metric is no claim about the others.
+            // A build of one metric says nothing about the others.
             let all = all.clone();
             self.metrics.insert(metric.to_owned(), all);
         }
@@ -120,7 +121,7 @@ impl Document {
         marked.count() > 0
     }
 
-    /// Marks what was built as covered in all windows, but for those of which rows were refused.
+    /// Marks what was built as covered in all windows, except those with refused rows.
     pub(super) fn end_build(
         &mut self,
         metric: &str,

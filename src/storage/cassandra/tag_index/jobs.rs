@@ -1,12 +1,12 @@
-//! Builds and drops of the index of one metric, or of all: recorded in the keyspace, carried out
-//! by one process at a time, one window after the other, at a bounded pace.
+//! Builds and drops of the index of one metric, or of all: recorded in the keyspace, carried out by one process at a
+//! time, one window after the other, at a bounded rate.
 //!
-//! Doing a window again is harmless, so a job whose process is gone is taken over by any other from
-//! the last window that it recorded. A build ends with the older windows being readable, except
-//! those of which Cassandra refused a row. A job that waits for Cassandra does not keep the others waiting.
+//! Repeating a window is harmless, so a job whose process has ended is taken over by any other from the last window
+//! that was recorded. A build ends with the older windows being readable, except those with a row that Cassandra
+//! refused. A job that waits for Cassandra does not delay the others.
 //!
-//! A drop deletes nothing of a metric that the recorded state says to write: a drop of one metric is refused or fails
-//! then, a drop of all metrics leaves that one out.
+//! A drop deletes no rows of a metric that the recorded state says to write: a drop of one metric is then refused or
+//! fails, a drop of all metrics skips that metric.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
@@ -32,25 +32,25 @@ use crate::kairos::{DataType, TableName};
 use crate::model::TimeRange;
 use crate::storage::StoreError;
 
-/// A job that was not touched for so long has lost its process.
+/// A running job that was not touched for this time has lost its process.
 const STALE: Duration = Duration::from_secs(15);
-/// How often a running job is touched at least.
+/// A running job is touched at least this often.
 const TOUCH: Duration = Duration::from_secs(2);
-/// For how long the end of a job can be seen, in seconds.
+/// How long a finished job stays visible, in seconds.
 const KEPT_SECONDS: i32 = 24 * 3600;
 /// How often jobs of others are looked for.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// What became of a job that was tried.
+/// The result of an attempt at a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
-    /// It ended, well or not.
+    /// The job ended, well or not.
     Ended,
-    /// Cassandra does not answer it now.
+    /// Cassandra does not answer now.
     Waits,
 }
 
-/// A row of `row_keys` as it is read: type, tags, and how long it lasts.
+/// A row of `row_keys` as it was read: type, tags, TTL.
 struct FoundRow {
     data_type: DataType,
     tags: Vec<(String, String)>,
@@ -58,7 +58,7 @@ struct FoundRow {
 }
 
 impl Shared {
-    /// Records a job for this process to do; one of the same kind that has not ended goes on.
+    /// Records a job for this process; a running job of the same kind continues.
     pub(in super::super) async fn begin_job(
         &self,
         metric: &str,
@@ -68,7 +68,7 @@ impl Shared {
         self.look().await?;
         let document = self.tags.view();
         let is_indexed = document.entries_of(metric).any(|entry| entry.state != State::Retiring);
-        // A drop of all metrics leaves out those that are written, so it waits for the others to be forgotten.
+        // A drop of all metrics skips metrics that are written, so it waits until retiring tags are removed.
         let is_retiring = metric == ALL && document.count(State::Retiring) > 0;
         match kind {
             JobKind::Build if !is_indexed => {
@@ -109,9 +109,9 @@ impl Shared {
         Ok(jobs)
     }
 
-    /// Does the jobs of this process, and those that have lost theirs, one at a time.
+    /// Runs the jobs of this process and of processes that ended, one at a time.
     pub(in super::super) async fn work_on_tag_index(&self) {
-        // When each job that waits for Cassandra was tried last.
+        // When each job that waits for Cassandra was last tried.
         let mut waiting: BTreeMap<String, Instant> = BTreeMap::new();
         loop {
             match self.next_job(&waiting).await {
@@ -161,7 +161,7 @@ impl Shared {
         };
         match ended {
             Ok(()) => job.state = JobState::Done,
-            // It goes on when Cassandra is there again.
+            // The job continues when Cassandra is back.
             Err(error @ StoreError::Unavailable { .. }) => {
                 tracing::warn!(metric, %error, "a job on the tag index waits");
                 tokio::time::sleep(LOOK).await;
@@ -200,7 +200,7 @@ impl Shared {
         }
     }
 
-    /// Does every window after the last one done.
+    /// Does every window after the last one that was done.
     async fn do_windows(&self, metric: &str, job: &mut Job) -> Result<(), StoreError> {
         let windows = self.all_windows(metric, job).await?;
         job.windows = windows.len() as u64;
@@ -257,8 +257,8 @@ impl Shared {
         Ok(windows)
     }
 
-    /// All windows that `row_keys` has. What is built of all metrics is said of those too that no
-    /// list of names has and no time index.
+    /// All windows in `row_keys`. A build of all metrics also covers those that are in no list of
+    /// names and in no time index.
     async fn every_window(&self, job: &Job) -> Result<Vec<Window>, StoreError> {
         let select = &self.statements.tags.every_window;
         let (mut windows, mut pages) = (Vec::new(), RingPages::new(&self.executor, select));
@@ -305,7 +305,7 @@ impl Shared {
             self.touching(metric, job, &mut touched, pause).await?;
             began = Instant::now();
         }
-        // Recorded together with the end of the window: what stays in a window that is begun again counts once.
+        // Recorded together with the end of the window, so that rows left in a repeated window count once.
         job.left += left;
         Ok(())
     }
@@ -341,7 +341,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Drops the pairs of these rows that are not `done` yet. `metric` is that of the job.
+    /// Drops the pairs of these rows that are not `done` yet. `metric` is the metric of the job.
     async fn drop_pairs(
         &self,
         metric: &str,
@@ -371,7 +371,7 @@ impl Shared {
         Ok(all)
     }
 
-    /// Does a part of a job, and touches the job meanwhile. `touched` is when that was done last.
+    /// Does a part of a job, and touches the job meanwhile. `touched` is the last time of that.
     async fn touching<T>(
         &self,
         metric: &str,

@@ -1,8 +1,8 @@
 //! Reads the rows of a window through the tag index, where a matcher allows it.
 //!
-//! The most selective matcher is found by reading a bounded number of rows for each; what is read
-//! that way completely is the answer. Every row found passes all matchers; one that
-//! stands there twice, under two hashes, is shown once.
+//! The most selective matcher is found by reading a bounded number of rows for each; a complete
+//! read is the answer. Every row found passes all matchers. A row that is stored twice, under two
+//! hashes, is returned once.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -26,7 +26,7 @@ const PROBE_ROWS: usize = 256;
 /// Values looked up at the same time.
 const READS_AT_ONCE: usize = 16;
 
-/// What a window cost.
+/// The cost of a look-up in a window.
 pub(in super::super) struct Looked {
     /// The tag and the values that were looked up.
     pub(in super::super) tag: String,
@@ -41,8 +41,8 @@ pub(in super::super) struct Looked {
 pub(in super::super) type TagRow = (DataType, Vec<(String, String)>);
 
 impl Shared {
-    /// The rows of a window that pass all matchers of tags, through the tag index. None when it
-    /// cannot be relied on for this window and these matchers.
+    /// The rows of a window that pass all matchers of tags, through the tag index. None when the
+    /// index cannot be relied on for this window and these matchers.
     pub(in super::super) async fn look_up(
         &self,
         key: WindowKey<'_>,
@@ -76,7 +76,7 @@ impl Shared {
                 }
                 probed.push((reading.read - before, candidate));
             }
-            // Each has more rows than were looked at; that with the fewest is as good as any.
+            // Each has more rows than were read; the one with the fewest is as good as any.
             let fewest = probed.into_iter().min_by_key(|(rows, _)| *rows);
             best = fewest.map_or(best, |(_, candidate)| candidate);
         }
@@ -84,8 +84,8 @@ impl Shared {
         Ok(Some(reading.finish(best, found)))
     }
 
-    /// Type and tags of the rows of one value, some twice where a server gave up on the read; at most so many, where
-    /// it did not.
+    /// Type and tags of the rows of one value, at most `limit`. Where a server gives up on that read, all rows, some
+    /// of them twice.
     pub(super) async fn rows_of_pair(
         &self,
         key: WindowKey<'_>,
@@ -107,7 +107,7 @@ impl Shared {
             let values = (metric, table_name, row_time, pair, limit);
             let probed = self.executor.pages_as_far(probe, values, |page| visit(&page, probe.name));
             match probed.await {
-                // What it costs to find the first rows, it costs to read them all.
+                // Finding the first rows costs as much as reading all of them.
                 Err(Failure::Unread(_)) => {}
                 probed => return Ok(probed?),
             }
@@ -176,7 +176,7 @@ pub(super) fn owned(data_type: DataType, tags: &[(&str, &str)]) -> TagRow {
     (data_type, tags.collect())
 }
 
-/// What stands for a row within its window.
+/// The identity of a row within its window.
 pub(super) fn identity((data_type, tags): &TagRow) -> Identity {
     let tags = tags.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
     let parts: Vec<&[u8]> = std::iter::once(data_type.as_str().as_bytes()).chain(tags).collect();

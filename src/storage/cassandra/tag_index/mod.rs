@@ -1,9 +1,9 @@
-//! The tag index, `tag_indexed_row_keys`: written for the tags that are configured, read for the
-//! windows that are known to be covered.
+//! The tag index, `tag_indexed_row_keys`: written for the configured tags, read for the windows
+//! that are known to be covered.
 //!
-//! What is covered is recorded in the keyspace (`document`), moves in steps that all
-//! running adapters follow (`steps`, `coordination`), and is never guessed: a window that is not
-//! covered is read from `row_keys`. Writes and reads act by one version of the record each.
+//! Coverage is recorded in the keyspace (`document`), changes in steps that all running adapters
+//! follow (`steps`, `coordination`), and is never guessed: a window that is not covered is read
+//! from `row_keys`. Each write and each read acts by one version of the record.
 
 mod audit;
 mod coordination;
@@ -41,16 +41,16 @@ use self::audit::Audited;
 use self::document::Document;
 use super::mtime::random;
 
-/// What the tag index is told.
+/// Settings of the tag index.
 #[derive(Debug, Clone)]
 pub struct TagIndexOptions {
     /// Tags by metric; no tags = all, the metric `*` = all metrics.
     pub metrics: BTreeMap<String, BTreeSet<String>>,
-    /// How far it is believed.
+    /// How far the index is trusted.
     pub trust: TagIndexTrust,
-    /// How often the keyspace is asked for news, and told that this process runs.
+    /// How often this process reads the recorded state and records that it runs.
     pub refresh: Duration,
-    /// How often samples of it are compared with `row_keys`; zero = never.
+    /// How often samples of the index are compared with `row_keys`; zero = never.
     pub audit_interval: Duration,
 }
 
@@ -65,20 +65,20 @@ impl Default for TagIndexOptions {
     }
 }
 
-/// What this process knows of the tag index.
+/// The state of the tag index in this process.
 pub(super) struct TagIndex {
-    /// Name of this process among the adapters.
+    /// Id of this process among the adapters.
     id: String,
     configured: Mutex<Configured>,
-    /// What is acted by.
+    /// The document that reads and writes act by.
     view: Mutex<Arc<Document>>,
-    /// Start of the last look at the keyspace that succeeded.
+    /// Start of the last successful look at the keyspace.
     leased: Mutex<Option<Instant>>,
-    /// Held by the one who looks.
+    /// Held by the task that looks.
     looking: tokio::sync::Mutex<()>,
-    /// Says that there may be something to do.
+    /// Wakes the task that looks.
     wake: tokio::sync::Notify,
-    /// Says that there is a job.
+    /// Wakes the task that runs jobs.
     work: tokio::sync::Notify,
     audited: Audited,
 }
@@ -97,12 +97,12 @@ impl TagIndex {
         }
     }
 
-    /// The record that reads and writes act by now.
+    /// The document that reads and writes act by now.
     fn view(&self) -> Arc<Document> {
         Arc::clone(&self.view.lock())
     }
 
-    /// Whether the list has a tag of a metric.
+    /// Whether the configuration has a tag of a metric.
     fn is_configured(&self, metric: &str, tag: &str) -> bool {
         has_tag(&self.configured.lock(), metric, tag)
     }

@@ -1,9 +1,8 @@
-//! From which row time on the tag index leads to every series, when its rows begin to be written.
+//! The row time from which the tag index leads to every series, when its rows begin to be written.
 //!
-//! Asked when all adapters write the rows and before anybody reads them: what stands in the keyspace
-//! then may be without rows in the index, what comes later is not. So coverage begins behind
-//! everything that stands, also where that lies in the future. Only looks; who opens is
-//! `coordination`.
+//! Determined when all adapters write the rows and before any reader uses them: rows that exist then
+//! may have no rows in the index, later rows have. So coverage begins behind all existing rows, also
+//! where they lie in the future. Only reads; `coordination` opens the index.
 
 use std::ops::ControlFlow;
 
@@ -20,7 +19,7 @@ use crate::model::TimeRange;
 use crate::storage::StoreError;
 
 impl Shared {
-    /// The first row time of which all series were first seen by writers that index them.
+    /// The first row time for which every series was first written by writers that index it.
     pub(super) async fn first_new_window(&self, metric: &str) -> Result<i64, Failure> {
         match metric {
             ALL => self.first_new_window_of_all().await,
@@ -55,20 +54,20 @@ impl Shared {
         Ok(from)
     }
 
-    /// The same for all metrics at once, whether a list has their names or not.
+    /// The first new window of all metrics at once, whether a list has their names or not.
     async fn first_new_window_of_all(&self) -> Result<i64, Failure> {
         let last = self.last_row_time_of_all().await?;
         if last.is_none() && !self.has_any_name().await? && !self.has_any_row_key().await? {
             return Ok(i64::MIN);
         }
-        // Of a live window the time index may be missing; windows are written ahead, but not
+        // The time index of a live window may be missing; windows are written ahead, but not
         // further than the next one.
         let next = self.spec.row_time(now_ms() + 2 * self.spec.width()).millis();
         Ok(last.map_or(next, |last| next.max(last.saturating_add(1))))
     }
 
-    /// The last row time that any metric has. It may lie in the future, and no clustering order
-    /// leads to it: the time index is read as a whole, page by page.
+    /// The last row time of any metric. It may lie in the future, and no clustering order leads to
+    /// it: the time index is read as a whole, page by page.
     async fn last_row_time_of_all(&self) -> Result<Option<i64>, Failure> {
         let select = &self.statements.tags.every_row_time;
         let wrong = |e| unreadable(select.name, e);
@@ -103,7 +102,7 @@ impl Shared {
             Ok(ControlFlow::Break(()))
         });
         match read.await {
-            // Whether one stands behind those that are dead, nobody says.
+            // It is unknown whether a row lives behind the dead ones.
             Err(Failure::Unread(_)) => Ok(true),
             read => read.map(|()| any).map_err(StoreError::from),
         }

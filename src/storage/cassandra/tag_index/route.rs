@@ -1,21 +1,21 @@
-//! Which matchers of a selection can go through the tag index. Pure.
+//! Which matchers of a selection can use the tag index. Pure.
 //!
-//! A matcher can, if it passes few and known values, none of them empty: a series without the tag
-//! has no row there.
+//! A matcher can, if it passes few known values, none of them empty: a series without the tag has
+//! no row there.
 
 use crate::model::Matcher;
 
-/// Values of one matcher at most; more are found faster in `row_keys`.
+/// The most values of one matcher; more are found faster in `row_keys`.
 const MOST_VALUES: usize = 64;
 
-/// A way through the index: a tag, and the values to look up.
+/// A tag whose values can be looked up in the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Candidate<'a> {
     pub(super) tag: &'a str,
     pub(super) values: Vec<&'a str>,
 }
 
-/// The ways through the index; `covers` says which tags can be relied on.
+/// The matchers that can use the index; `covers` says which tags can be relied on.
 pub(super) fn candidates(
     matchers: &[Matcher],
     covers: impl Fn(&str) -> bool,

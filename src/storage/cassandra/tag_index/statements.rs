@@ -1,8 +1,8 @@
 //! Statements on `tag_indexed_row_keys`, and those on `service_index` that record its state.
 //!
-//! The document is replaced only if it is still as it was read (a lightweight transaction), since
-//! several adapters may take a step at once. These cells alone carry Cassandra's own
-//! write times; nobody else writes them, so they win over nothing.
+//! The document is replaced only if it is still as it was read (a lightweight transaction), because
+//! several adapters may take a step at once. Only these cells carry Cassandra's own write times; no
+//! other program writes them, so they override nothing.
 
 use scylla::statement::SerialConsistency;
 
@@ -11,7 +11,7 @@ use super::super::split_point::Order;
 use super::super::statements::{Batches, Prepared, Preparer};
 use crate::storage::StoreError;
 
-/// All of them; those on a table that a keyspace to read lacks are not there.
+/// The statements; those on a table that the keyspace lacks are None.
 pub(in super::super) struct TagIndexStatements {
     pub(in super::super) rows: Option<TagRowStatements>,
     /// metric, table name; the last row time
@@ -27,7 +27,7 @@ pub(in super::super) struct TagIndexStatements {
 pub(in super::super) struct TagRowStatements {
     /// stamp, ttl, metric, table name, row time, pair, data type, hash, tags
     pub(super) insert: Batches,
-    /// metric, table name, row time, pair; then data type and hash of two places
+    /// metric, table name, row time, pair; then data type and hash of two split points
     pub(super) select: Sliced,
     /// metric, table name, row time, pair, the most rows
     pub(super) probe: Prepared,
@@ -37,11 +37,11 @@ pub(in super::super) struct TagRowStatements {
     pub(super) delete_pairs: Prepared,
     /// one row of the table, if there is any
     pub(super) any: Prepared,
-    /// the same as `select`; the key of each row, and when our cell of it was written, if it has one
+    /// like `select`; the key of each row, and when our cell of it was written, if it has one
     pub(super) select_pair: Sliced,
 }
 
-/// On `service_index`; all begin with service, service key, key, after what is noted.
+/// On `service_index`; all begin with service, service key, key, except as noted.
 pub(in super::super) struct StateStatements {
     pub(super) get: Prepared,
     /// service, service key
@@ -52,12 +52,12 @@ pub(in super::super) struct StateStatements {
     pub(super) remove: Prepared,
     /// then value
     pub(super) create: Prepared,
-    /// value first, the value as it was last
+    /// value first, the previous value last
     pub(super) replace: Prepared,
 }
 
 impl Preparer<'_> {
-    /// `missing` are tables that are not there.
+    /// Prepares the statements, except those on `missing` tables.
     pub(in super::super) async fn tag_index(
         &self,
         missing: &[&str],
@@ -74,7 +74,7 @@ impl Preparer<'_> {
         let row_keys = keyspace.table("row_keys");
         let windows = format!("SELECT DISTINCT {window} FROM {row_keys} {}", of_ring(window));
         let mut every_window = self.read("every_window", windows).await?;
-        // Each row of a page is a partition to be looked up.
+        // Each row of a page is a partition to look up.
         every_window.statement.set_page_size(1_000.min(self.options.page_size));
         Ok(TagIndexStatements {
             rows: match missing.contains(&"tag_indexed_row_keys") {
@@ -95,7 +95,7 @@ impl Preparer<'_> {
         let table = self.options.keyspace.table("tag_indexed_row_keys");
         let window = "metric = ? AND table_name = ? AND row_time = ?";
         let pair = format!("{window} AND single_tag_pair = ?");
-        // An INSERT with our TTL would take the place of a neighbour's row that lasts longer.
+        // An INSERT with our TTL would replace a neighbour's row that lasts longer.
         let row = format!("{pair} AND data_type = ? AND tag_collection_hash = ? AND tags = ?");
         let insert = format!(
             "UPDATE {table} USING TIMESTAMP ? AND TTL ? SET mtime = now(), value = '' WHERE {row}"
@@ -143,7 +143,7 @@ impl Preparer<'_> {
     }
 }
 
-/// Several data centres may have adapters: one of all adapters takes a step, not one in each.
+/// Adapters may run in several data centres: one adapter of all takes a step, not one in each.
 fn serial(mut prepared: Prepared) -> Prepared {
     prepared.statement.set_serial_consistency(Some(SerialConsistency::Serial));
     prepared

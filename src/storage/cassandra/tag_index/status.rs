@@ -1,4 +1,4 @@
-//! What an operator may know of the tag index.
+//! The state of the tag index, for operators.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::super::shared::Shared;
 use super::job::Job;
 use crate::storage::StoreError;
 
-/// What is known of the whole index.
+/// The state of the whole index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TagIndexStatus {
     /// Version of the record.
@@ -15,7 +15,7 @@ pub struct TagIndexStatus {
     pub adapters: BTreeMap<String, u64>,
     /// The tags.
     pub tags: Vec<TagStatus>,
-    /// Jobs by metric; those that ended can be seen for a day.
+    /// Jobs by metric; finished jobs stay visible for a day.
     pub jobs: BTreeMap<String, Job>,
 }
 

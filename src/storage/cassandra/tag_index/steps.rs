@@ -1,20 +1,20 @@
 //! The next step of the recorded state, as far as the running adapters allow it. Pure.
 //!
-//! A tag is written before it is read, and no longer read before it is no longer written; each
-//! step waits until every running adapter acts by the one before.
+//! A tag is written before it is read, and no longer read before it is no longer written. Each step
+//! waits until every running adapter acts by the previous one.
 
 use std::collections::BTreeSet;
 
 use super::document::{ALL, Adapter, Configured, Document, Entry, State, pairs};
 
-/// What a step needs to know from the keyspace.
+/// A tag that can be opened for readers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Opening {
     pub(super) metric: String,
     pub(super) tag: String,
 }
 
-/// The document after what is configured was added and what nobody wants any more was retired.
+/// The document after configured tags were added and tags that no adapter configures were retired.
 /// None when nothing is to be done.
 pub(super) fn next(
     document: &Document,
@@ -39,13 +39,13 @@ pub(super) fn next(
         .collect();
     for (metric, tags) in &mut next.metrics {
         tags.retain(|tag, entry| {
-            // What was built of one metric stands beside an entry for all.
+            // An entry of one metric, which a build made, exists beside an entry for all.
             let names = [(metric.as_str(), tag.as_str()), (metric, ALL), (ALL, tag), (ALL, ALL)];
             if names.iter().any(|name| wanted.contains(name)) {
                 return true;
             }
             match entry.state {
-                // Nobody has read it yet.
+                // No reader has used it yet.
                 State::Writing => return false,
                 State::Retiring => return !have_all_seen(adapters, entry.since),
                 State::Building | State::Readable => {

@@ -1,8 +1,8 @@
-//! Writes rows of `tag_indexed_row_keys`, before those of `row_keys`: who finds a row there may rely
-//! on its tag rows.
+//! Writes rows of `tag_indexed_row_keys`, before those of `row_keys`: a reader that finds a row
+//! there may rely on its tag rows.
 //!
-//! A row of `row_keys` has one row here for each indexed tag, each in a partition of its own; they
-//! go out in batches of partitions that share their replicas.
+//! A row of `row_keys` has one row here for each indexed tag, each in a partition of its own. The
+//! rows are sent in batches of partitions that share their replicas.
 
 use std::collections::BTreeMap;
 
@@ -27,9 +27,9 @@ const MOST_ROWS: usize = 100;
 /// Bytes in one batch, about: Cassandra refuses batches of several partitions above 50 KiB.
 const MOST_BYTES: usize = 32 << 10;
 
-/// A row of `row_keys` that is to be found by its tags.
+/// A row of `row_keys` that needs rows in the tag index.
 pub(in super::super) struct Tagged<'a> {
-    /// What stands for it in [`RefusedSeries`].
+    /// Identifies the row in [`RefusedSeries`].
     pub(in super::super) series: u32,
     pub(in super::super) data_type: &'a DataType,
     pub(in super::super) tags: BTreeMap<&'a str, &'a str>,
@@ -52,12 +52,12 @@ struct Batch<'a> {
 }
 
 impl Shared {
-    /// The tags of a metric that are indexed. Stays the same while a write is under way.
+    /// The indexed tags of a metric. They stay the same while a write is in progress.
     pub(in super::super) fn indexed_tags(&self, metric: &str) -> Option<IndexedTags> {
         self.tags.view().written(metric)
     }
 
-    /// Writes the tag rows of rows of a window. Answers which Cassandra refuses for good.
+    /// Writes the tag rows of rows of a window. Returns the series that Cassandra refuses for good.
     pub(in super::super) async fn write_tag_rows(
         &self,
         key: WindowKey<'_>,
