@@ -153,8 +153,7 @@ impl Shared {
     }
 }
 
-/// Plans of all exemplars, at most [`POINTS_AT_ONCE`] each. The exemplars of one series may be in several
-/// plans.
+/// Plans of all exemplars, at most [`POINTS_AT_ONCE`] each. The exemplars of one series may be in several plans.
 fn plans_of_exemplars(
     spec: RowSpec,
     exemplars: Vec<(Labels, Vec<Exemplar>)>,
@@ -234,8 +233,7 @@ mod tests {
         assert_eq!(planned(Vec::new()), []);
         assert_eq!(planned(exemplars(3, 2)), [(3, 6)]);
         assert_eq!(planned(exemplars(MOST, 1)), [(MOST, MOST)]);
-        // Exemplars of one series are split over plans; a plan may hold the last of one series and
-        // the first of the next.
+        // A run is split over plans; a plan may end one series and begin the next.
         assert_eq!(planned(exemplars(1, 2 * MOST + 1)), [(1, MOST), (1, MOST), (1, 1)]);
         assert_eq!(planned(exemplars(3, MOST - 1)), [(2, MOST), (2, MOST), (1, MOST - 3)]);
     }

@@ -23,9 +23,8 @@ use crate::chunk::{Chunk, encode_points};
 use crate::model::{Point, TimeRange};
 use crate::storage::{StoreError, bytes_of_chunk, check_series_bytes};
 
-/// Where the selected range continues behind the settled part, settled points are kept up to a
-/// multiple of this many milliseconds. So a range that ends now adds a piece once per step, not
-/// with every query.
+/// Where the selected range continues behind the settled part, settled points are kept up to a multiple
+/// of this many milliseconds. So a range that ends now adds a piece once per step, not with every query.
 const STEP: i64 = 600_000;
 
 /// The most epochs that are read ahead.

@@ -23,9 +23,8 @@ use crate::telemetry::CassandraMetrics;
 
 /// A window is read again after this time, whatever `mtime` says, ...
 pub(super) const OLD: Duration = Duration::from_secs(30);
-/// ... or after this multiple of the duration of the last read, if that is longer. A window is also
-/// read again after that multiple while `mtime` shows our own inserts only: an insert of another
-/// process may hide behind them.
+/// ... or after this multiple of the duration of the last read, if that is longer. A window is also read again
+/// after that multiple while `mtime` shows our own inserts only: an insert of another process may hide behind them.
 const SHARE: u32 = 50;
 /// A read that begins more than this many milliseconds after the last insert sees every row that
 /// was stamped before it. Until then `mtime` may stay the same although a row was added.
@@ -323,8 +322,7 @@ impl CachedWindow {
     }
 }
 
-/// A task may still have held a window that was dropped from the cache, so its memory is counted
-/// until here.
+/// A task may still have held a window that was dropped from the cache, so its memory is counted until here.
 impl Drop for CachedWindow {
     fn drop(&mut self) {
         self.held.remove(self.state.get_mut().rows());
@@ -358,8 +356,7 @@ mod tests {
         // Another row may have come with the same stamp just after.
         let young = mtime(&neighbour, 9_950);
         assert!(!holds(read(young, start), young, MS));
-        // A neighbour's insert may hide behind our own, so `mtime` is trusted only for 50 times the
-        // read.
+        // A neighbour's insert may hide behind our own, so `mtime` is trusted only for 50 times the read.
         let own = mtime(&ours, 11_000);
         assert!(holds(read(old, start), own, 499 * MS) && !holds(read(old, start), own, 500 * MS));
         assert!(!read(old, start).is_old(start + 29_999 * MS));

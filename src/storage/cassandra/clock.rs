@@ -17,8 +17,7 @@ const WARN_MS: i64 = 1_000;
 /// Writes are refused beyond this many milliseconds.
 const REFUSE_MS: i64 = 30_000;
 
-/// The last measured difference, and our clock at that time: a step of our clock since then counts
-/// at once.
+/// The last measured difference, and our clock at that time: a step of our clock since then counts at once.
 pub(super) struct Skew {
     distance: AtomicI64,
     /// Our clock minus the monotonic clock at the measurement, in milliseconds.

@@ -146,8 +146,7 @@ impl Concurrency {
 impl Latency {
     const UNKNOWN: Self = Self { smallest: f64::INFINITY, sum: 0.0, answers: 0 };
 
-    /// Takes the latency of an answer. Returns it as a multiple of the smallest one, once that is
-    /// known.
+    /// Takes the latency of an answer. Returns it as a multiple of the smallest one, once that is known.
     fn take(&mut self, took: Duration) -> Option<f64> {
         let took = took.as_secs_f64().max(1e-6);
         self.sum += took;

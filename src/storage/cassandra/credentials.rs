@@ -30,8 +30,7 @@ impl Credentials {
         credentials
     }
 
-    /// Makes new connections log in with this user and password from now on; `None` = without a
-    /// login.
+    /// Makes new connections log in with this user and password from now on; `None` = without a login.
     pub fn set(&self, login: Option<(&str, &str)>) {
         let login = login
             .map(|(user, password)| Login { user: user.to_owned(), password: password.to_owned() });

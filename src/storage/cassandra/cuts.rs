@@ -1,6 +1,5 @@
-//! The slices still to be read of a row or partition that a server does not read in one statement. The slices are
-//! ordered; a slice is cut where the server gives up on it. Every position lies in exactly one slice. The number of
-//! cuts is bounded.
+//! The unread slices, in order, of a row or partition that a server does not read in one statement. A slice is cut
+//! where the server gives up on it. Every position lies in exactly one slice. The number of cuts is bounded.
 
 /// Slices from a first position up to, but excluding, a last one, in order.
 #[derive(Debug)]
@@ -21,8 +20,7 @@ impl<B: Clone + Ord> Cuts<B> {
         cuts
     }
 
-    /// Adds the slices from `start` to before `end`, cut at the positions `at`; the first of them
-    /// is next.
+    /// Adds the slices from `start` to before `end`, cut at the positions `at`; the first of them is next.
     fn push(&mut self, start: B, end: B, at: impl IntoIterator<Item = B>) {
         let begin = self.left.len();
         let mut from = start;

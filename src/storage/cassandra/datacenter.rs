@@ -1,9 +1,8 @@
-//! Data centres: checks that those named in settings exist, and chooses the nodes to ask in the local
-//! one.
+//! Data centres: checks that those named in settings exist, and chooses the nodes to ask in the local one.
 //!
 //! Only local nodes are asked, the replicas of a row first. `SimpleStrategy` ignores data centres and
-//! places copies anywhere, so all replicas of a row may be elsewhere: then any local node is asked,
-//! and it forwards the statement. Where all nodes are local, replicas are preferred as usual.
+//! places copies anywhere, so all replicas of a row may be elsewhere: then any local node is asked, and it
+//! forwards the statement. Where all nodes are local, replicas are preferred as usual.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,14 +1,13 @@
-//! Reads a row of points in slices where Cassandra does not read it in one statement, and remembers where its dead
-//! part ends.
+//! Reads a row of points in slices where Cassandra does not read it at once, and remembers where its dead part ends.
 //!
 //! Cassandra gives up on a read that passes over more than `tombstone_failure_threshold` (100,000) cells that
-//! expired or were deleted and are not compacted away. Such a slice is cut in two by the offset in the row, and each
-//! half is read by itself, repeatedly: living cells are found however many dead cells lie before and between them.
-//! The number of cuts is bounded.
+//! expired or were deleted and are not compacted away. Such a slice is cut in two by the offset in the row,
+//! repeatedly, and each part is read by itself: living cells are found however many dead cells surround them. Cuts
+//! are bounded.
 //!
-//! Where a row began with dead cells only, the next reads begin behind them for [`LASTS`]. Then one read covers all
-//! of the row again, because another writer may have written there. A write of this process there ends the skipping
-//! at once.
+//! Where a row began with dead cells only, the next reads begin behind them for [`LASTS`]. Then one read covers the
+//! whole row again, as another writer may have written there. A write of this process there ends the skipping at
+//! once.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -69,8 +68,7 @@ impl DeadCells {
         self.count.store(rows.len(), Ordering::Release);
     }
 
-    /// Records that the row is dead up to `end`, unless it was written since the [search](Self::look)
-    /// began.
+    /// Records that the row is dead up to `end`, unless it was written since the [search](Self::look) began.
     fn learn(&self, key: &[u8], end: &[u8], since: Instant) {
         if let Some(part) = self.rows.lock().get_mut(key).filter(|part| part.since == since) {
             part.end = end.into();
@@ -115,8 +113,7 @@ impl<'a> Slices<'a> {
         }
     }
 
-    /// The next slice: its first column, and the column behind its last. `None` = everything is
-    /// read.
+    /// The next slice: its first column, and the column behind its last. `None` = everything is read.
     pub(super) fn next(&mut self) -> Option<(&[u8], &[u8])> {
         let next = self.cuts.next();
         if next.is_none()
@@ -136,8 +133,8 @@ impl<'a> Slices<'a> {
         }
     }
 
-    /// Cuts the current slice: the server gave up behind the column `last`. The rest follows in two halves. False
-    /// where it cannot be cut.
+    /// Cuts the current slice in two behind the column `last`, where the server gave up. False where it cannot be
+    /// cut.
     pub(super) fn cut(&mut self, last: Option<&[u8]>) -> bool {
         let from = last.map(|last| [last, &[0]].concat().into());
         if !self.has_met_life {

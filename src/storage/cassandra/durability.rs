@@ -1,9 +1,8 @@
-//! What survives a kill of a node after an acknowledgement: when nodes sync their commit logs (`commitlog_sync`), how
-//! many nodes have a row, and what is lost when one is killed.
+//! What survives a kill of a node after an acknowledgement: when nodes sync their commit logs (`commitlog_sync`), and
+//! how many nodes have a row.
 //!
-//! Each node is asked by itself, because each has its own setting. Of the nodes that answer, the one that syncs latest
-//! counts. A setting that cannot be read counts as Cassandra's default, so a node that does not answer causes no
-//! error.
+//! Each node is asked, because each has its own setting. Of the nodes that answer, the one that syncs latest counts. A
+//! setting that cannot be read counts as Cassandra's default, so a silent node causes no error.
 //!
 //! Not here: which nodes were restarted (`node_starts`), and the log that keeps what may be lost.
 

@@ -1,7 +1,6 @@
 //! Queries that one chosen node answers, about its own settings and start time.
 //!
-//! No other node answers in its place, and a query fails after a few seconds. The meaning of the answers is not
-//! here.
+//! No other node answers in its place. A query fails after a few seconds. The meaning of answers is not here.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -176,9 +176,8 @@ impl Executor {
         }
     }
 
-    /// Inserts rows, all in one batch if the server accepts it. Otherwise one by one, because one
-    /// bad row fails a batch. Returns the positions of the rows that the server refuses for good,
-    /// and why.
+    /// Inserts rows, all in one batch if the server accepts it. Otherwise one by one, because one bad
+    /// row fails a batch. Returns the positions of the rows that the server refuses for good, and why.
     pub(super) async fn insert(
         &self,
         insert: &Batches,
@@ -222,8 +221,7 @@ impl Executor {
         }
     }
 
-    /// Runs a SELECT page by page; each page has the request timeout anew. `visit` may end it
-    /// early.
+    /// Runs a SELECT page by page; each page has the request timeout anew. `visit` may end it early.
     pub(super) async fn pages(
         &self,
         prepared: &Prepared,
@@ -233,8 +231,7 @@ impl Executor {
         Ok(self.pages_as_far(prepared, values, visit).await?)
     }
 
-    /// Like [`Self::pages`], but returns the failure, for callers that can handle a page that is
-    /// not read.
+    /// Like [`Self::pages`], but returns the failure, for callers that can handle a page that is not read.
     pub(super) async fn pages_as_far(
         &self,
         prepared: &Prepared,
@@ -360,9 +357,8 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// Gives an attempt at most half of the timeout, so that a node that hangs leaves time for
-    /// another. The error names the whole timeout, because it becomes the statement's error when no
-    /// attempt is left.
+    /// Gives an attempt at most half of the timeout, so that a node that hangs leaves time for another. The
+    /// error names the whole timeout, because it becomes the statement's error when no attempt is left.
     async fn within<T>(
         &self,
         attempt: impl Future<Output = Result<T, ExecutionError>>,

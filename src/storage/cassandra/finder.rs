@@ -1,5 +1,4 @@
-//! Finds series: metric names, row times, then the matching index rows of each window. Reads no
-//! points.
+//! Finds series: metric names, row times, then the matching index rows of each window. Reads no points.
 //!
 //! Both tag indexes, KairosDB's and ours, are used, and the legacy index where it holds rows. Only
 //! [`Shared::scan_among`] knows where the rows of a window come from.
@@ -244,8 +243,7 @@ impl Shared {
         self.scan_legacy(names, range, route, wanted, visit).await
     }
 
-    /// Sorted names of metrics with index rows in the range; whether they have points is not
-    /// checked.
+    /// Sorted names of metrics with index rows in the range; whether they have points is not checked.
     pub(super) async fn names_in(
         &self,
         matchers: &[Matcher],

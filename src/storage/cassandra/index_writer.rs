@@ -268,8 +268,7 @@ impl Shared {
         self.series.add(demand.key.identity(), rows);
     }
 
-    /// Writes the rows that lead to a partition of `row_keys`: time index and name. Refused: one of
-    /// them was.
+    /// Writes the rows that lead to a partition of `row_keys`: time index and name. Refused: one of them was.
     async fn write_leading(
         &self,
         demand: &Demand<'_>,

@@ -40,9 +40,8 @@ struct Open {
 }
 
 impl LateWrites {
-    /// The metrics whose epochs have to rise before the next plan is written: those with their first
-    /// late points in it, and those without points in it. `firsts` has the first point of each metric
-    /// in the plan.
+    /// The metrics whose epochs have to rise before the next plan is written: those with their first late
+    /// points in it, and those without points in it. `firsts` has the first point of each metric in the plan.
     fn due<'a>(&'a self, firsts: &BTreeMap<&'a str, i64>, late: i64) -> Vec<&'a str> {
         let begins = |(metric, first): (&&'a str, &i64)| {
             let is_raised = self.open.get(*metric).is_some_and(|open| open.raised);

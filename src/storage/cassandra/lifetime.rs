@@ -198,8 +198,7 @@ pub(super) async fn last_expiry(session: &Session) -> Expiry {
     }
 }
 
-/// The mode of a Cassandra 5, which returns null for its default; None from older versions and
-/// ScyllaDB.
+/// The mode of a Cassandra 5, which returns null for its default; None from older versions and ScyllaDB.
 async fn compatibility_mode(session: &Session) -> Option<String> {
     let cql = "SELECT value FROM system_views.settings WHERE name = 'storage_compatibility_mode'";
     let result = session.query_unpaged(cql, &[]).await.ok()?.into_rows_result().ok()?;

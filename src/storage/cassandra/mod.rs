@@ -344,8 +344,7 @@ impl Store for CassandraStore {
         let names = self.shared.names(&route.metrics).await?;
         let metrics = self.shared.candidates(&names, range);
         let find = self.shared.find_among(&metrics, &route, range, wanted, hints);
-        // A selection without series does not wait for epochs. Without epochs, the series are still
-        // returned.
+        // A selection without series does not wait for epochs. Without epochs, the series are still returned.
         let epochs = async { Ok(self.shared.epochs_ahead(&metrics, range).await) };
         let (mut found, epochs) = try_join(find, epochs).await?;
         if hints.sorted {
@@ -442,8 +441,7 @@ impl Store for CassandraStore {
     }
 
     async fn stats(&self) -> Result<Stats, StoreError> {
-        // Cassandra cannot count cheaply, so this is the number of index rows that this process
-        // remembers.
+        // Cassandra cannot count cheaply, so this is the number of index rows that this process remembers.
         Ok(Stats { series: self.shared.memory.len() as u64, ..Stats::default() })
     }
 }

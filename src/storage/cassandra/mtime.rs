@@ -17,8 +17,7 @@ pub(super) struct Mtime {
 }
 
 impl Mtime {
-    /// Replaces an `mtime` that a server does not read: no later read trusts a window that was read with
-    /// it.
+    /// Replaces an `mtime` that a server does not read: no later read trusts a window that was read with it.
     pub(super) fn unread() -> Self {
         Self { id: CqlTimeuuid::nil(), stamp: i64::MAX }
     }

@@ -42,8 +42,7 @@ impl Unsynced for Nodes {
         memory.forget_all();
         series.forget_all();
         answers.forget_all();
-        // Without `spec` the next process to open the keyspace would take it for one of an old
-        // KairosDB.
+        // Without `spec` the next process to open the keyspace would take it for one of an old KairosDB.
         if options.role == Role::Write
             && spec::stored(&executor.session, &options.keyspace).await?.is_none()
         {

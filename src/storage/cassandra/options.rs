@@ -81,8 +81,7 @@ pub struct Options {
     pub keep_unsynced: KeepUnsynced,
     /// The file for points of flushes that Cassandra refuses for good; none = they are only reported.
     pub quarantine: Option<PathBuf>,
-    /// The cluster to expect: another one is refused before anything is created; none = any
-    /// cluster.
+    /// The cluster to expect: another one is refused before anything is created; none = any cluster.
     pub expected_cluster: Option<ExpectedCluster>,
     /// Lists what a read skips; none = that is only counted.
     pub left_out: Option<Arc<LeftOut>>,

@@ -1,6 +1,5 @@
-//! The rows that a write touches (partitions, columns and values), and which parts of the request
-//! are stored or refused when they are written. Pure. Who writes the rows, and when, is not known
-//! here.
+//! The rows that a write touches (partitions, columns and values), and which parts of the request are
+//! stored or refused when they are written. Pure. Who writes the rows, and when, is not known here.
 
 pub(super) mod planner;
 
@@ -21,16 +20,14 @@ pub(super) struct Plan {
     pub(super) rows: Vec<PlannedRow>,
     /// The cells of all rows.
     pub(super) cells: Vec<PlannedCell>,
-    /// One for each cell, regardless of its type: cells with equal identities must not share a
-    /// millisecond.
+    /// One for each cell, regardless of its type: cells with equal identities must not share a millisecond.
     pub(super) identities: Vec<Identity>,
     /// The points that no row can hold.
     pub(super) unplaced: Vec<Unplaced>,
     /// Points and exemplars that lost their fraction of a second.
     pub(super) floored: u64,
     keys: Vec<u8>,
-    /// Positions in [`Plan::series`] of repeated series, each with its position in the request; in
-    /// order.
+    /// Positions in [`Plan::series`] of repeated series, each with its position in the request; in order.
     again: Vec<(u32, u32)>,
 }
 
@@ -193,8 +190,7 @@ impl Plan {
         }
     }
 
-    /// Accounts for what is stored and what is not, when Cassandra refused these series for these
-    /// reasons.
+    /// Accounts for what is stored and what is not, when Cassandra refused these series for these reasons.
     pub(super) fn account(&self, refused: &HashMap<u32, String>, outcome: &mut WriteOutcome) {
         for point in &self.unplaced {
             let UnplacedValue::Histogram { why, index, .. } = &point.value else { continue };

@@ -80,8 +80,7 @@ pub(super) enum Cells {
 pub(super) struct WindowPoints {
     /// In order of time.
     pub(super) points: Vec<Point>,
-    /// Seconds until the first of their cells expires; None = none expires, or the TTL was not
-    /// read.
+    /// Seconds until the first of their cells expires; None = none expires, or the TTL was not read.
     pub(super) expires: Option<i32>,
 }
 
@@ -324,8 +323,7 @@ impl Shared {
         .await
     }
 
-    /// Calls `visit` with each page of `select` for the row in the range; it returns the last column of the
-    /// page.
+    /// Calls `visit` with each page of `select` for the row in the range; it returns the last column of the page.
     async fn read_pages(
         &self,
         select: &Prepared,
@@ -356,8 +354,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether a row has any cell. Where a server gives up on the short query, the whole row is
-    /// read.
+    /// Whether a row has any cell. Where a server gives up on the short query, the whole row is read.
     pub(super) async fn has_cells(&self, row: &FoundRow) -> Result<bool, StoreError> {
         let select = &self.statements.points.any;
         match self.executor.run(select, (&*row.key(),), self.executor.deadline()).await {
@@ -396,8 +393,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether only promkairos writes this type. Unreadable bytes then are damage or come from a later
-/// version.
+/// Whether only promkairos writes this type. Unreadable bytes then are damage or come from a later version.
 fn is_ours(data_type: &DataType) -> bool {
     matches!(data_type, DataType::PromDouble | DataType::PromHistogram | DataType::PromExemplar)
 }

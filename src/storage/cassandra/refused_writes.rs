@@ -33,8 +33,7 @@ pub(super) enum Brings {
 }
 
 struct Refusals {
-    /// The greatest content of a refused write: only a stored write with at least this content ends
-    /// the refusals.
+    /// The greatest content of a refused write: only a stored write with at least this content ends the refusals.
     of: Brings,
     times: u64,
     first: Instant,

@@ -103,8 +103,7 @@ impl SeriesCache {
         }
     }
 
-    /// Notes that rows were found in Cassandra which may be missing here: the next reader reads the
-    /// window again.
+    /// Notes that rows were found in Cassandra which may be missing here: the next reader reads the window again.
     pub(super) fn doubt(&self, id: Identity) {
         let window = self.windows.lock().get(&id).cloned();
         if let Some(window) = window {

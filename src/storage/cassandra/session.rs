@@ -21,8 +21,7 @@ use crate::storage::StoreError;
 /// The most for the interval of keepalives and for the wait for their answer: the driver's defaults,
 /// which no request timeout exceeds.
 const MOST_KEEPALIVE: Duration = Duration::from_secs(30);
-/// The least for both: shorter intervals are a burden, and a healthy node may pause longer than a
-/// moment.
+/// The least for both: shorter intervals are a burden, and a healthy node may pause longer than a moment.
 const LEAST_KEEPALIVE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(6));
 
 /// Connects. [`StoreError::Unavailable`] when no contact point answers, [`StoreError::Denied`] when
@@ -83,8 +82,7 @@ pub(super) async fn cluster_name(
     }
 }
 
-/// A refused certificate needs a change of settings. A refused login may pass while a cluster
-/// starts.
+/// A refused certificate needs a change of settings. A refused login may pass while a cluster starts.
 fn failed(error: &NewSessionError, options: &Options) -> StoreError {
     let hosts = options.contact_points.join(", ");
     let cause = cause::of_session(error);

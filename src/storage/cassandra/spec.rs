@@ -1,9 +1,8 @@
 //! The table `spec`: how a keyspace cuts time into rows.
 //!
-//! `spec` has two rows, and KairosDB writes them one after the other. A single row belongs to a write in
-//! progress, and is not taken as complete before that write had time to finish. Ours are one batch, which
-//! is never seen in part. `spec` is written only where there is no data; data without it is an old,
-//! `LEGACY` keyspace.
+//! `spec` has two rows, and KairosDB writes them one after the other. A single row belongs to a write in progress,
+//! and is not taken as complete before that write had time to finish. Ours are one batch, which is never seen in
+//! part. `spec` is written only where there is no data; data without it is an old, `LEGACY` keyspace.
 
 use std::time::Duration;
 

@@ -65,8 +65,7 @@ impl State {
     }
 }
 
-/// How far a stamp is ahead of the clock; bounded, so that a clock that was turned back is not
-/// waited for.
+/// How far a stamp is ahead of the clock; bounded, so that a clock that was turned back is not waited for.
 fn lead(stamp: i64, clock: i64) -> Duration {
     const LONGEST: u64 = 10;
     let millis = u64::try_from(stamp.saturating_sub(clock)).unwrap_or(0);

@@ -16,8 +16,7 @@ use super::tables::NameColumn;
 use super::tag_index::{StateStatements, TagIndexStatements, TagRowStatements};
 use crate::storage::StoreError;
 
-/// The most partitions in one unlogged batch; Cassandra warns above a limit and refuses above a
-/// higher one.
+/// The most partitions in one unlogged batch; Cassandra warns above a limit and refuses above a higher one.
 pub(super) const MAX_BATCH_PARTITIONS: usize = 50;
 /// The most rows in one batch.
 pub(super) const MAX_BATCH_ROWS: usize = 240;
@@ -186,8 +185,7 @@ pub(super) struct MetadataStatements {
 }
 
 impl Statements {
-    /// Prepares all statements except those on `missing` tables; names are in a column of this
-    /// type.
+    /// Prepares all statements except those on `missing` tables; names are in a column of this type.
     pub(super) async fn prepare(
         session: &Session,
         options: &Options,

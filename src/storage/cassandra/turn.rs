@@ -1,8 +1,7 @@
 //! When the index rows of the next window are written, and how fast. Pure.
 //!
 //! The writes are spread over the last part of a window. Each process begins at a slightly different
-//! time, and all finish well before the next window, so that no window begins with a burst of
-//! writes.
+//! time, and all finish well before the next window, so that no window begins with a burst of writes.
 
 use crate::kairos::{RowSpec, RowTime};
 

@@ -85,8 +85,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// A window from the three columns of an index row; None for a table name that KairosDB does not
-    /// have.
+    /// A window from the three columns of an index row; None for a table name that KairosDB does not have.
     pub(super) fn of_columns((metric, table, time): (&str, &str, CqlTimestamp)) -> Option<Self> {
         let table_name = TableName::parse(table)?;
         Some(Self { metric: metric.into(), table_name, row_time: RowTime::from_stored(time.0) })

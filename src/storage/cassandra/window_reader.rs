@@ -1,9 +1,8 @@
 //! Reads windows (partitions of `row_keys`) into the series cache, and visits their rows.
 //!
-//! Every query reads `mtime`, which is cheap, and reads the rows only when they may have changed.
-//! One reader at a time: a query that arrives meanwhile waits, and uses what that reader found if
-//! the read began after the query arrived. A window that is too large for memory is streamed
-//! instead.
+//! Every query reads `mtime`, which is cheap, and reads the rows only when they may have changed. One
+//! reader at a time: a query that arrives meanwhile waits, and uses what that reader found if the
+//! read began after the query arrived. A window that is too large for memory is streamed instead.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -154,8 +153,7 @@ impl Shared {
         }
     }
 
-    /// Like [`Self::scan_row_keys`], if the rows are in memory and still good. Returns whether they
-    /// were.
+    /// Like [`Self::scan_row_keys`], if the rows are in memory and still good. Returns whether they were.
     pub(super) async fn scan_memory(
         &self,
         key: WindowKey<'_>,
@@ -225,8 +223,7 @@ impl Shared {
         .await
     }
 
-    /// A row of a window, if its type is wanted; None where it is not a valid series, which is
-    /// counted.
+    /// A row of a window, if its type is wanted; None where it is not a valid series, which is counted.
     pub(super) fn row_of(
         &self,
         window: WindowKey<'_>,

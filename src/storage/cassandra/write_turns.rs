@@ -1,7 +1,6 @@
 //! Permits for writes of points: as many at a time as the servers keep up with (see `concurrency`).
 //!
-//! Waiters are served in order. A permit that is dropped without [`WriteTurns::end`] is returned
-//! without a result.
+//! Waiters are served in order. A permit that is dropped without [`WriteTurns::end`] is returned without a result.
 
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};

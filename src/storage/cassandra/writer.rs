@@ -99,8 +99,7 @@ impl Shared {
         Ok(entries.filter(|entry| !refused.contains(entry.family)).count() as u64)
     }
 
-    /// Writes metadata; each family occurs once. Returns the families that Cassandra refuses for
-    /// good.
+    /// Writes metadata; each family occurs once. Returns the families that Cassandra refuses for good.
     pub(super) async fn write_metadata(
         &self,
         rows: Vec<MetadataRow>,
@@ -138,9 +137,8 @@ impl Shared {
         }
     }
 
-    /// Writes the rows of a plan, except for series in `without`; `ttls` has the TTL of each series.
-    /// Returns the rows that Cassandra refuses for good. The caller raises the epochs for read caches:
-    /// see `late`.
+    /// Writes the rows of a plan, except for series in `without`; `ttls` has the TTL of each series. Returns
+    /// the rows that Cassandra refuses for good. The caller raises the epochs for read caches: see `late`.
     pub(super) async fn write_rows<'a>(
         &self,
         plan: &'a Plan,

@@ -61,8 +61,7 @@ impl<'a> Affected<'a> {
         let route = route(matchers);
         let names = shared.names(&route.metrics).await?;
         let windows = shared.windows(&names, range).await?;
-        // Memory may lack a row that another process has just indexed. A read may miss it for a while, a
-        // delete may not.
+        // Memory may lack rows of other processes. A read may miss them for a while, a delete may not.
         for window in &windows {
             shared.series.doubt(window.key().identity());
         }

@@ -131,8 +131,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Deletes the points of rows, and their index rows where due. `metrics` collects those whose epochs were
-    /// raised.
+    /// Deletes the points of rows, and index rows where due. `metrics` are those whose epochs were raised.
     async fn delete_windows(
         &self,
         mut windows: Windows,

@@ -1,9 +1,8 @@
-//! Fixes findings. Each fix first checks whether it is still needed, writes with the current time
-//! in milliseconds, and checks the result: a tombstone or a cell with a later write time cannot be
+//! Fixes findings. Each fix first checks whether it is still needed, writes with the current time in
+//! milliseconds, and checks the result: a tombstone or a cell with a later write time cannot be
 //! overwritten, which is reported instead of being tried for ever.
 //!
-//! A delete of index rows looks for data before and after; data that came in between gets its row
-//! back.
+//! A delete of index rows looks for data before and after; data that came in between gets its row back.
 
 use super::super::index_memory::NEVER;
 use super::super::stamp::now_ms;

@@ -1,10 +1,9 @@
 //! The rows of the tag index that must exist before a fix makes a row of `row_keys` visible to
-//! readers: readers rely on the tag index where it covers, and do not check whether a row came
-//! later.
+//! readers: readers rely on the tag index where it covers, and do not check whether a row came later.
 //!
-//! As adapters do: rows for each tag that the keyspace records, whatever the tag covers, since it
-//! may be built at this moment; and for each tag that KairosDB is configured to index. Other
-//! missing rows are findings of their own (`stages`).
+//! As adapters do: rows for each tag that the keyspace records, whatever the tag covers, since it may
+//! be built at this moment; and for each tag that KairosDB is configured to index. Other missing rows
+//! are findings of their own (`stages`).
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

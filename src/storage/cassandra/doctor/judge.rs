@@ -1,9 +1,9 @@
-//! From rows to findings. Pure: what was read goes in, what is wrong comes out, with what would
-//! mend it.
+//! From rows to findings, with fixes. Pure.
 //!
-//! Nothing of a window that may still be written to is ever "too much": KairosDB and promkairos
-//! remember which index rows they wrote, and both write index rows first. So what leads to no data
-//! is a finding only when the window was closed long ago and nobody added to it lately.
+//! No index row of a window that may still be written to is ever superfluous: KairosDB and
+//! promkairos remember which index rows they wrote, and both write index rows first. So an index
+//! row without data is a finding only when its window closed long ago and nothing was added to it
+//! lately.
 
 use std::fmt;
 
@@ -19,25 +19,25 @@ use crate::model::ShownTime;
 
 /// Two reads of a TTL may differ by this, in seconds.
 pub(super) const TTL_SLACK: i64 = 60;
-/// A write time this far ahead of the clock is none of a healthy writer, in milliseconds.
+/// A healthy writer writes no times this far ahead of the clock, in milliseconds.
 const LATER: i64 = 24 * 3_600_000;
-/// Write times as late as this say what is written to now, in milliseconds.
+/// Write times within this age show that a row is written to now, in milliseconds.
 const RECENT: i64 = 3_600_000;
 
-/// When, and how the keyspace cuts time.
+/// The current time, and how the keyspace cuts time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Moment {
     /// Milliseconds since 1970.
     pub(super) now: i64,
-    /// How long a window must be closed, and left alone, in milliseconds.
+    /// How long a window must have been closed and unchanged, in milliseconds.
     pub(super) settled: i64,
     pub(super) spec: RowSpec,
-    /// Nothing that is written may expire later, unless data does.
+    /// No written row may expire later, unless data does.
     pub(super) last: Expiry,
 }
 
 impl Moment {
-    /// Whether a window was closed long ago and its index was last added to long ago.
+    /// Whether a window closed long ago and its index last changed long ago.
     pub(super) fn is_settled(&self, row_time: RowTime, changed: Option<i64>) -> bool {
         let end = row_time.millis().saturating_add(self.spec.width());
         let last = end.max(changed.unwrap_or(i64::MIN));
@@ -48,7 +48,7 @@ impl Moment {
         stamp > self.now.saturating_add(LATER)
     }
 
-    /// The TTL of an index row for data that lasts until then.
+    /// The TTL of an index row for data that expires at this time.
     fn index_ttl(&self, expires: Expiry) -> i32 {
         if expires == NEVER {
             return 0;
@@ -59,12 +59,12 @@ impl Moment {
     }
 }
 
-/// An index row that stands.
+/// An index row that exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Standing {
-    /// None = nobody can tell: KairosDB leaves `value` null.
+    /// None = unknown: KairosDB leaves `value` null.
     pub(super) expires: Option<Expiry>,
-    /// Write time, where it can be told.
+    /// Write time, where known.
     pub(super) stamp: Option<i64>,
 }
 
@@ -75,7 +75,7 @@ impl Standing {
         Self { expires: value.map(|_| expires), stamp }
     }
 
-    /// The TTL of a row that lasts as long; 0 = for ever, also where nobody can tell.
+    /// The TTL of a row that lasts as long; 0 = for ever, also where the expiry is unknown.
     pub(super) fn ttl_left(&self, now: i64) -> i32 {
         match self.expires {
             None | Some(NEVER) => 0,
@@ -116,9 +116,9 @@ pub(super) struct DataRow<'a> {
     pub(super) time: Option<Standing>,
     /// Whether its metric is listed.
     pub(super) is_named: bool,
-    /// Whether the legacy index leads to it, which needs no other row.
+    /// Whether the legacy index leads to the row, which then needs no other index row.
     pub(super) is_legacy: bool,
-    /// Where they were read.
+    /// None where the cells were not read.
     pub(super) cells: Option<Cells>,
 }
 
@@ -175,10 +175,10 @@ pub(super) fn judge_data(row: &DataRow<'_>, at: &Moment) -> Vec<Finding> {
 pub(super) struct IndexRow<'a> {
     pub(super) row: &'a RowKeyRow,
     pub(super) standing: Standing,
-    /// When the window was last added to, in milliseconds.
+    /// When the window last changed, in milliseconds.
     pub(super) changed: Option<i64>,
     pub(super) has_data: bool,
-    /// What it leads to is of no use by itself, and nothing else of the series is near.
+    /// Its data has no use by itself, and no other data of the series is near.
     pub(super) is_alone: bool,
     /// Rows of the tag index that are missing.
     pub(super) gaps: Vec<TagIndexRow>,
@@ -218,7 +218,7 @@ pub(super) fn judge_index(row: &IndexRow<'_>, at: &Moment) -> Vec<Finding> {
     }
 }
 
-/// A row of `tag_indexed_row_keys` that leads to no data, when the window is settled.
+/// The finding for a row of `tag_indexed_row_keys` that leads to no data; its window is settled.
 pub(super) fn judge_tag(row: TagIndexRow) -> Finding {
     let what = format!("tag_indexed_row_keys, {}: ", Cut(&row.single_tag_pair));
     let subject = format!("{what}{}", Shown(&key_of(&row.row)));
@@ -227,7 +227,7 @@ pub(super) fn judge_tag(row: TagIndexRow) -> Finding {
     Finding { kind: Kind::IndexWithoutData, metric, subject, fix }
 }
 
-/// A row of `row_key_time_index` whose window leads to no data, when it is settled.
+/// The finding for a row of `row_key_time_index` whose window leads to no data and is settled.
 pub(super) fn judge_time(row: TimeIndexRow) -> Finding {
     let (table, time) = (row.table_name.as_str(), ShownTime(row.row_time.millis()));
     let subject = format!("row_key_time_index: {table}, {time}");
@@ -236,15 +236,15 @@ pub(super) fn judge_time(row: TimeIndexRow) -> Finding {
     Finding { kind: Kind::IndexWithoutData, metric, subject, fix }
 }
 
-/// What stands beside a row of the legacy index.
+/// The facts about a row of the legacy index.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LegacyRow {
     pub(super) has_data: bool,
-    /// Whether the new index leads there too.
+    /// Whether the new index leads to the data too.
     pub(super) is_indexed: bool,
 }
 
-/// What is wrong with a row of the legacy index. No program of today writes it.
+/// What is wrong with a row of the legacy index. No current program writes it.
 pub(super) fn judge_legacy(key: RowKey, row: LegacyRow, at: &Moment) -> Option<Finding> {
     let kind = match row {
         LegacyRow { has_data: false, .. } if at.is_settled(key.row_time, None) => {
@@ -268,7 +268,7 @@ pub(super) fn unreadable(table: &str, key: &[u8], why: &dyn fmt::Display) -> Fin
     Finding { kind: Kind::UnreadableKey, metric: String::new(), subject, fix: None }
 }
 
-/// The row of data that an index row leads to, whatever index it stands in.
+/// The row of data that an index row leads to, whatever index holds it.
 pub(super) fn key_of(row: &RowKeyRow) -> RowKey {
     let RowKeyRow { metric, row_time, data_type, tags, .. } = row.clone();
     RowKey { metric, row_time, data_type, tags }

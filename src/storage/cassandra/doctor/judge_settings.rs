@@ -1,13 +1,12 @@
-//! From the settings of a keyspace to findings: `spec`, and how its tables are compacted. Pure, as `judge`
-//! is for rows.
+//! From the settings of a keyspace to findings: `spec`, and the compaction of its tables. Pure.
 
 use super::finding::{Finding, Fix};
 use super::kind::Kind;
 use crate::kairos::{DataType, RowKey, RowSpec};
 
-/// What a keyspace without `spec` is, judged by some of its columns.
+/// Judges a keyspace without `spec` by some of its columns.
 pub(super) fn judge_spec(sample: &[(Vec<u8>, Vec<u8>)]) -> Option<Finding> {
-    // By chance alone this many offsets are not all even.
+    // Chance alone does not make this many offsets even.
     const ENOUGH: usize = 32;
     if sample.is_empty() {
         return None;

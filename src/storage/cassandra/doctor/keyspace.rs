@@ -1,4 +1,4 @@
-//! The first stage: tables and their settings, and `spec`. Small reads of system tables.
+//! The first stage: tables, their settings, and `spec`. Small reads of system tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::storage::StoreError;
 /// Table, compaction options, flags.
 type TableRow = (String, Option<BTreeMap<String, String>>, Option<BTreeSet<String>>);
 
-/// Refuses a ring whose tokens are not those of Murmur3.
+/// Refuses a ring whose tokens are not Murmur3 tokens.
 pub(super) async fn check_partitioner(session: &Session) -> Result<(), StoreError> {
     let cql = "SELECT partitioner FROM system.local";
     let found: Vec<(String,)> = schema::rows(session, cql, ()).await?;

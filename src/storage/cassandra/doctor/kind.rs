@@ -1,12 +1,12 @@
-//! The kinds of findings: their names, what each means, and what mends it. In plain words, since
-//! this is what the operator reads; `docs/doctor.md` says more. Nothing is decided here.
+//! The kinds of findings: their names, meanings and remedies, as texts for operators;
+//! `docs/doctor.md` says more. Nothing is decided here.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What is wrong.
+/// The kind of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -20,13 +20,13 @@ pub enum Kind {
     IndexWithoutData,
     /// An index row expires before its data.
     IndexExpiresEarly,
-    /// A tag that is indexed does not lead to a series.
+    /// An indexed tag does not lead to a series.
     TagIndexGap,
-    /// The old index holds what the new one holds too.
+    /// The old index has a row that the new one has too.
     DuplicateIndex,
-    /// An index row stands where rows of its type do not belong.
+    /// An index row is where rows of its type do not belong.
     MisplacedIndex,
-    /// What promkairos kept of series that are gone.
+    /// Rows that promkairos kept of series that are gone.
     Leftover,
     /// Data without `spec`.
     MissingSpec,
@@ -34,14 +34,14 @@ pub enum Kind {
     CompactionResolution,
     /// Write times that no later write can beat.
     LaterStamp,
-    /// A row key that is none.
+    /// A row key that does not decode.
     UnreadableKey,
     /// Reads pass over many tombstones.
     ManyTombstones,
 }
 
 impl Kind {
-    /// All of them, in the order of the report.
+    /// All kinds, in the order of the report.
     pub const ALL: [Self; 14] = [
         Self::UnindexedData,
         Self::MissingTimeIndex,
@@ -59,7 +59,7 @@ impl Kind {
         Self::ManyTombstones,
     ];
 
-    /// Its name in reports and on the command line.
+    /// The name in reports and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::UnindexedData => "unindexed-data",
@@ -79,7 +79,7 @@ impl Kind {
         }
     }
 
-    /// What it means.
+    /// The meaning of the kind.
     pub fn meaning(self) -> &'static str {
         match self {
             Self::UnindexedData => "data that no query finds: its row in row_keys is missing",
@@ -130,7 +130,7 @@ impl Kind {
         }
     }
 
-    /// What `--fix` does; none = it is for information.
+    /// What `--fix` does; None = nothing, the kind is for information.
     pub fn remedy(self) -> Option<&'static str> {
         match self {
             Self::UnindexedData => {
@@ -154,7 +154,7 @@ impl Kind {
         }
     }
 
-    /// What there is to do where `--fix` does nothing.
+    /// What to do where `--fix` does nothing.
     pub fn advice(self) -> &'static str {
         match self {
             Self::ManyTombstones => {

@@ -1,8 +1,8 @@
 //! Looks at single rows: what leads to a row of data, and what an index row leads to. Where a server gives up on a read
-//! for the tombstones on its way, what is not read may be there, so nothing is reported for it.
+//! because of tombstones, unread rows may exist, so nothing is reported.
 //!
-//! Every read waits for its turn at the pace of the scan. What leads to a whole window is kept for
-//! a while, bounded, since its rows of data lie all over the ring.
+//! Every read keeps to the rate of the scan. What leads to a whole window is cached for a while, bounded, because its
+//! rows of data lie all over the ring.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
@@ -29,11 +29,11 @@ use crate::kairos::{DataType, RowKey, RowTime, TableName, Tags};
 use crate::model::STALE_NAN_BITS;
 use crate::storage::StoreError;
 
-/// Entries kept of each kind.
+/// The most entries cached of each kind.
 const MOST_KEPT: usize = 100_000;
 /// Before every column of a row of data.
 const FIRST_COLUMN: [u8; 1] = [0];
-/// Behind every one.
+/// Behind every column of a row of data.
 const LAST_COLUMN: [u8; 8] = [u8::MAX; 8];
 
 /// The last column of a page of a row of data, and whether the next page is wanted.
@@ -43,7 +43,7 @@ type StandingRow = (Option<String>, Option<i32>, Option<i64>);
 /// Data type, tags, `mtime` in milliseconds; the first two are null in a partition without rows.
 pub(super) type WindowRow = (Option<String>, Option<BTreeMap<String, String>>, Option<i64>);
 
-/// What leads to windows, as read not long ago.
+/// The rows that lead to windows, as read recently.
 #[derive(Default)]
 pub(super) struct Leads {
     times: Mutex<HashMap<Identity, Option<Standing>>>,
@@ -51,7 +51,7 @@ pub(super) struct Leads {
 }
 
 impl Leads {
-    /// From now on everything is read again.
+    /// Forgets everything, so that it is read again.
     pub(super) fn forget(&self) {
         self.times.lock().clear();
         self.names.lock().clear();
@@ -74,13 +74,13 @@ where
     rows.collect::<Result<_, _>>().map_err(|e| unreadable(name, e))
 }
 
-/// Tags as `frozen<map<text, text>>` has them.
+/// Tags as `frozen<map<text, text>>` holds them.
 pub(super) fn map(tags: &Tags) -> BTreeMap<&str, &str> {
     tags.iter().collect()
 }
 
-/// Which tags must lead to rows of data: as the keyspace records it, and where it says nothing of a
-/// tag, as the rows that stand show, or as KairosDB is configured.
+/// The tags that must lead to rows of data: those that the keyspace records. Where it records
+/// nothing of a tag: those that existing rows show, or that KairosDB is configured to index.
 pub(super) struct Expected<'a> {
     pub(super) recorded: Coverage,
     pub(super) configured: &'a Configured,
@@ -103,7 +103,7 @@ impl Expected<'_> {
 }
 
 impl Doctor {
-    /// What the keyspace records of its tag index now.
+    /// Reads what the keyspace records of its tag index.
     pub(super) async fn coverage(&self) -> Result<Coverage, StoreError> {
         match self.missing.contains(&"service_index") {
             true => Ok(Coverage::default()),
@@ -111,7 +111,7 @@ impl Doctor {
         }
     }
 
-    /// Whether a statement finds a row. One that a server gives up on counts as if it did.
+    /// Whether a statement finds a row. A read that a server gives up on counts as found.
     pub(super) async fn has_rows(
         &self,
         prepared: &Prepared,
@@ -139,7 +139,7 @@ impl Doctor {
         Ok(self.rows_as_far(prepared, values).await?)
     }
 
-    /// The same; none where a server gives up on it.
+    /// The rows of a small answer; None where a server gives up on it.
     pub(super) async fn rows_if_read<R>(
         &self,
         prepared: &Prepared,
@@ -168,7 +168,7 @@ impl Doctor {
         Ok(owned(result.into_rows_result().map_err(|e| unreadable(name, e))?, name)?)
     }
 
-    /// The row of `row_keys` if it stands.
+    /// The row of `row_keys`, if it exists.
     pub(super) async fn row_key(&self, row: &RowKeyRow) -> Result<Option<Standing>, StoreError> {
         let (metric, table, time) = WindowKey::from(row).values();
         let values = (metric, table, time, row.data_type.as_str(), map(&row.tags));
@@ -176,7 +176,7 @@ impl Doctor {
         Ok(rows.into_iter().next().map(standing))
     }
 
-    /// The row of `row_key_time_index` if it stands.
+    /// The row of `row_key_time_index`, if it exists.
     pub(super) async fn time(&self, row: &TimeIndexRow) -> Result<Option<Standing>, StoreError> {
         let key = WindowKey::from(row);
         let identity = key.identity();
@@ -210,7 +210,7 @@ impl Doctor {
         Ok(!self.rows::<(Vec<u8>,)>(&legacy.get, values).await?.is_empty())
     }
 
-    /// Whether there is a cell. Where that cannot be read, there may be one.
+    /// Whether the row has a cell. An unreadable row counts as if it had one.
     pub(super) async fn has_data(&self, key: &[u8]) -> Result<bool, StoreError> {
         let any = &self.statements.data.any;
         self.pace.take(1).await;
@@ -233,7 +233,7 @@ impl Doctor {
         }
     }
 
-    /// Whether there is a cell in the row of data that an index row leads to; a key that cannot be
+    /// Whether the row of data that an index row leads to has a cell. A key that cannot be encoded
     /// has none.
     pub(super) async fn leads_to_data(&self, key: &RowKey) -> Result<bool, StoreError> {
         match key.encode() {
@@ -242,7 +242,7 @@ impl Doctor {
         }
     }
 
-    /// Reads every cell of a row of data. Also gives the most tombstones that a page passed over.
+    /// Reads every cell of a row of data. Also returns the most tombstones that a page passed over.
     pub(super) async fn cells(&self, key: &[u8], at: &Moment) -> Result<(Cells, u64), Failure> {
         let (mut cells, prepared) = (Cells::default(), &self.statements.data.cells);
         let tombstones = self.data_pages(prepared, key, |page| {
@@ -259,7 +259,7 @@ impl Doctor {
         Ok((cells, tombstones))
     }
 
-    /// Calls `visit` with the value of each cell of a row of data, until it has enough.
+    /// Calls `visit` with the value of each cell of a row of data, until it breaks.
     async fn values(
         &self,
         key: &[u8],
@@ -280,15 +280,15 @@ impl Doctor {
         pages.await.map(drop)
     }
 
-    /// Calls `visit` with the pages of a row of data, which comes in slices where a server does not read it in one;
-    /// it gives the last column of each. Gives the most tombstones that a page passed over.
+    /// Calls `visit` with the pages of a row of data, in slices where a server does not read it in one statement;
+    /// `visit` returns the last column of each page. Returns the most tombstones that a page passed over.
     async fn data_pages(
         &self,
         prepared: &Prepared,
         key: &[u8],
         mut visit: impl FnMut(&QueryRowsResult) -> Result<Visited, StoreError>,
     ) -> Result<u64, Failure> {
-        // Not remembered: what others write there between two looks must be seen.
+        // Not remembered: writes of others there between two looks must be seen.
         let dead_cells = DeadCells::default();
         let mut slices = Slices::of(&dead_cells, key, &FIRST_COLUMN, &LAST_COLUMN);
         let mut most = 0;
@@ -318,7 +318,7 @@ impl Doctor {
             match is_read {
                 Ok(()) => slices.finish_slice(last.as_deref()),
                 Err(why) => {
-                    // More than the server bears.
+                    // More than the server's limit.
                     most = u64::MAX;
                     if !slices.cut(last.as_deref()) {
                         return Err(Failure::Unread(why));
@@ -329,8 +329,8 @@ impl Doctor {
         Ok(most)
     }
 
-    /// Whether a stale marker or an exemplar is all there is of its series, in its window and in
-    /// the one before. Before 1970 windows have no neighbours, and nothing is said.
+    /// Whether a stale marker or an exemplar is the only data of its series, in its window and in
+    /// the one before. False before 1970, where windows have no neighbours.
     pub(super) async fn is_alone(&self, key: &RowKey) -> Result<bool, StoreError> {
         let is_marker = key.data_type == DataType::PromDouble;
         if key.row_time.millis() < 0 || (is_marker && self.has_points(key).await?) {
@@ -355,7 +355,7 @@ impl Doctor {
         Ok(true)
     }
 
-    /// Whether a row of data has points that say something by themselves: not only stale markers.
+    /// Whether a row of data has points other than stale markers.
     async fn has_points(&self, key: &RowKey) -> Result<bool, StoreError> {
         let Ok(bytes) = key.encode() else { return Ok(false) };
         if key.data_type != DataType::PromDouble {
@@ -367,14 +367,14 @@ impl Doctor {
             if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         match self.values(&bytes, is_point).await {
-            // What cannot be read may be some.
+            // Unread cells may be points.
             Err(Failure::Unread(_)) => return Ok(true),
             read => read?,
         }
         Ok(found)
     }
 
-    /// Rows of the tag index that should lead to a row of data and do not stand.
+    /// The rows of the tag index that should lead to a row of data and do not exist.
     pub(super) async fn gaps(
         &self,
         key: &RowKey,
@@ -397,7 +397,7 @@ impl Doctor {
         Ok(gaps)
     }
 
-    /// The hashes under which a row of the tag index stands; none where that cannot be read.
+    /// The hashes under which a row of the tag index exists; None where that cannot be read.
     pub(super) async fn hashes(&self, tag: &TagIndexRow) -> Result<Option<Vec<i32>>, StoreError> {
         let Some(tags) = &self.statements.tags else { return Ok(Some(vec![])) };
         let row = &tag.row;
@@ -408,7 +408,7 @@ impl Doctor {
         Ok(hashes.map(|hashes| hashes.into_iter().map(|(hash,)| hash).collect()))
     }
 
-    /// Whether a row of the tag index stands, with its hash.
+    /// Whether a row of the tag index exists, with its hash.
     pub(super) async fn tag_row(&self, tag: &TagIndexRow) -> Result<bool, StoreError> {
         let Some(tags) = &self.statements.tags else { return Ok(false) };
         let row = &tag.row;
@@ -418,7 +418,7 @@ impl Doctor {
         Ok(!self.rows::<(i32,)>(&tags.get, values).await?.is_empty())
     }
 
-    /// Whether a window leads to any data, or may do, and when it was last added to.
+    /// Whether a window leads to any data, or may do, and when it last changed.
     pub(super) async fn window_has_data(
         &self,
         row: &TimeIndexRow,
@@ -429,7 +429,7 @@ impl Doctor {
         loop {
             self.pace.take(1).await;
             let (result, next) = match self.executor.page(statement, values, &state).await {
-                // What cannot be read may lead to some.
+                // Unread rows may lead to data.
                 Err(Failure::Unread(_)) => return Ok((true, changed)),
                 page => page?,
             };

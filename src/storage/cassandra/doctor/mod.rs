@@ -1,13 +1,12 @@
-//! Checks a keyspace in KairosDB's schema, ours or a stranger's, and mends what can be mended.
+//! Checks a keyspace in KairosDB's schema, ours or another's, and fixes what can be fixed.
 //!
-//! It creates nothing, and without being told to it writes nothing. Each stage scans one table
-//! over slices of the token ring; a row and what it should lead to, or what should lead to it, are
-//! looked up in the other tables, so memory does not grow with the keyspace. What looks wrong is
-//! looked at twice, with a pause between: writers that are at work write index and data one after
-//! the other. Whether something is wrong is decided in `judge` and
-//! `judge_settings`, which are pure.
+//! It creates nothing, and writes nothing unless `fix` asks for it. Each stage scans one table over
+//! slices of the token ring. A row and the rows that it should lead to, or that should lead to it,
+//! are looked up in the other tables, so memory does not grow with the keyspace. A suspicious row
+//! is looked at twice, with a pause between: active writers write index and data one after the
+//! other. `judge` and `judge_settings`, which are pure, decide whether something is wrong.
 //!
-//! Not here: the state file and the progress bar, which are the command's.
+//! Not here: the state file and the progress bar, which belong to the command.
 
 mod finding;
 mod fix;
@@ -63,32 +62,32 @@ pub use progress::{Progress, Stage};
 pub use report::{Facts, Group, Outcome, Partition, Report};
 pub use survey::{Entry, Largest, Measured, MetricCardinality};
 
-/// Slices of one table under way at once.
+/// Slices of one table in progress at once.
 const SLICES_AT_ONCE: usize = 4;
 /// Rows of one slice looked at at once.
 const ROWS_AT_ONCE: usize = 32;
 
-/// How to check.
+/// Settings of a check.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// What to mend.
+    /// The kinds of findings to fix.
     pub fix: BTreeSet<Kind>,
     /// Whether to read the cells too.
     pub depth: Depth,
-    /// How long a window must be closed, and its index left alone, before anything in it can be
-    /// too much.
+    /// How long a window must have been closed, and its index unchanged, before any of its rows
+    /// counts as superfluous.
     pub settled: Duration,
-    /// How long after a first look what looks wrong is looked at again.
+    /// How long to wait before a second look at suspicious rows.
     pub pause: Duration,
-    /// Reads a second; none = as fast as it goes.
+    /// Reads per second; none = no limit.
     pub rate: Option<u32>,
-    /// Slices of a table: how finely a check that is cut off can go on.
+    /// Slices of a table: the steps from which an interrupted check can continue.
     pub slices: u32,
     /// A partition with more rows is listed as wide.
     pub wide: u64,
     /// A partition of data with more cells of the last hour is listed as hot.
     pub hot: u64,
-    /// Rows of one partition of an index that are deleted at most: each leaves a tombstone.
+    /// The most rows deleted of one index partition: each leaves a tombstone.
     pub most_deleted: usize,
 }
 
@@ -134,13 +133,13 @@ pub struct Doctor {
     pace: ReadRate,
     leads: Leads,
     index_cuts: IndexCuts,
-    /// A page of a scan that passes over so many tombstones is reported.
+    /// A page of a scan that passes over at least this many tombstones is reported.
     many_tombstones: u64,
-    /// One mend at a time: what one wrote, another must see. How many rows of a partition were deleted.
+    /// Locked by each fix, because a fix must see the writes of others. Counts the deleted rows by partition.
     mending: tokio::sync::Mutex<HashMap<Identity, usize>>,
 }
 
-/// What a look at a row brought.
+/// The result of a look at a row.
 #[derive(Debug, Default)]
 struct Look {
     findings: Vec<Finding>,
@@ -148,7 +147,7 @@ struct Look {
     gathered: Gathered,
 }
 
-/// What a part of a stage brought.
+/// The result of a part of a stage.
 #[derive(Debug, Default)]
 struct Part {
     report: Report,
@@ -158,8 +157,8 @@ struct Part {
 }
 
 impl Doctor {
-    /// Connects and looks at the tables. [`StoreError::Invalid`] when the keyspace is not there or
-    /// not KairosDB's.
+    /// Connects and looks at the tables. Returns [`StoreError::Invalid`] when the keyspace is
+    /// missing or not KairosDB's.
     pub async fn connect(options: Options, settings: Settings) -> Result<Self, StoreError> {
         super::check(&options)?;
         let session = session::connect(&options).await?;
@@ -197,7 +196,7 @@ impl Doctor {
         })
     }
 
-    /// Where a check begins.
+    /// The beginning of a check.
     pub fn start(&self) -> Progress {
         let Settings { fix, depth, slices, .. } = &self.settings;
         Progress::start(self.options.keyspace.as_str(), fix.clone(), *depth, *slices)
@@ -208,7 +207,7 @@ impl Doctor {
         self.spec
     }
 
-    /// Goes on from `progress` to the end. `checkpoint` is called whenever it can be gone on from there.
+    /// Continues from `progress` to the end. Calls `checkpoint` whenever the check can continue from there.
     pub async fn run(
         &self,
         progress: &mut Progress,
@@ -248,7 +247,7 @@ impl Doctor {
         }
     }
 
-    /// Looks at some things; at what looks wrong twice. Then mends what is to be mended.
+    /// Looks at some things, twice at suspicious ones. Then applies the wanted fixes.
     async fn examine<T>(
         &self,
         things: &[T],
@@ -278,7 +277,7 @@ impl Doctor {
         Ok(())
     }
 
-    /// Mends a finding where that is asked for.
+    /// Fixes a finding where that is wanted, and reports it.
     async fn settle(&self, finding: Finding, part: &mut Part) -> Result<(), StoreError> {
         let outcome = match &finding.fix {
             Some(fix) if self.settings.fix.contains(&finding.kind) => {
@@ -316,7 +315,7 @@ impl Doctor {
     }
 }
 
-/// How many rows of a partition were deleted. A scan goes through partitions one after the other, so few are kept.
+/// Counts the deleted rows of a partition. A scan visits partitions one after the other, so few are kept.
 fn deleted_of(deleted: &mut HashMap<Identity, usize>, partition: Identity) -> &mut usize {
     const MOST_KEPT: usize = 10_000;
     if deleted.len() >= MOST_KEPT && !deleted.contains_key(&partition) {

@@ -1,4 +1,4 @@
-//! How far a check has come: enough to go on from there in another process. No I/O.
+//! The progress of a check: enough to continue in another process. No I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::successors;
@@ -11,14 +11,14 @@ use super::report::Report;
 use super::{Depth, Part};
 use crate::kairos::{RowTime, TableName};
 
-/// Tags remembered as indexed; beyond that gaps are not looked for.
+/// The most tags remembered as indexed; beyond that gaps are not looked for.
 const MOST_INDEXED: usize = 1_000_000;
 
-/// Windows and names remembered; see [`Gathered`] for what happens beyond that.
+/// The most windows and names remembered; see [`Gathered`] for the effect.
 const MOST_GATHERED: usize = 1_000_000;
 
-/// What is scanned, in this order. Data comes first, so that what it misses is there when the
-/// index is looked at; the tag index comes before the rows that it should lead to.
+/// What is scanned, in this order. Data comes first, so that its missing index rows exist when the
+/// index is scanned. The tag index comes before the rows that it should lead to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
@@ -36,12 +36,12 @@ pub enum Stage {
     LegacyIndex,
     /// `string_index`
     Names,
-    /// Nothing any more.
+    /// The check has ended.
     Done,
 }
 
 impl Stage {
-    /// All that there are, in their order.
+    /// All stages, in order.
     fn all() -> impl Iterator<Item = Self> {
         successors(Some(Self::Keyspace), |stage| (*stage != Self::Done).then(|| stage.next()))
     }
@@ -59,7 +59,7 @@ impl Stage {
         }
     }
 
-    /// What a progress bar calls it.
+    /// The name in a progress bar.
     pub fn name(self) -> &'static str {
         match self {
             Self::Keyspace => "keyspace",
@@ -73,7 +73,7 @@ impl Stage {
         }
     }
 
-    /// Into how many parts it is cut.
+    /// The number of parts.
     fn parts(self, slices: u32) -> u32 {
         match self {
             Self::Keyspace | Self::Names => 1,
@@ -83,14 +83,14 @@ impl Stage {
     }
 }
 
-/// How far a check has come.
+/// The progress of a check.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     keyspace: String,
     fix: BTreeSet<Kind>,
     depth: Depth,
     slices: u32,
-    /// Where it is.
+    /// The current stage.
     pub stage: Stage,
     /// The next part of the stage.
     pub(super) next: u32,
@@ -113,13 +113,13 @@ impl Progress {
         }
     }
 
-    /// Whether this can be gone on from by a check that would begin with `start`.
+    /// Whether a check that would begin with `start` can continue from here.
     pub fn continues(&self, start: &Self) -> bool {
         (&self.keyspace, &self.fix, self.depth, self.slices)
             == (&start.keyspace, &start.fix, start.depth, start.slices)
     }
 
-    /// Parts that are done, and all parts.
+    /// The finished parts, and all parts.
     pub fn done(&self) -> (u64, u64) {
         let parts = |stage: Stage| u64::from(stage.parts(self.slices));
         let before = Stage::all().take_while(|stage| *stage != self.stage);
@@ -127,7 +127,7 @@ impl Progress {
         (done, Stage::all().map(parts).sum())
     }
 
-    /// Takes in what the next part of the stage brought.
+    /// Adds the results of the next part of the stage.
     pub(super) fn take(&mut self, part: Part) {
         self.report.merge(part.report);
         self.gathered.merge(part.gathered);
@@ -144,14 +144,14 @@ impl Progress {
     }
 }
 
-/// What parts that are done tell later ones. It goes with the progress: a check that goes on in
-/// another process must know it too.
+/// Results of finished parts that later parts need. Stored with the progress, for a check that
+/// continues in another process.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Gathered {
     pub(super) indexed: Indexed,
     /// Windows with data that no row of `row_keys` leads to.
     unindexed: BTreeSet<Identity>,
-    /// Windows and names in the report: many rows of data may miss one index row. Beyond
+    /// Windows and names in the report: many rows of data may lack one index row. Beyond
     /// [`MOST_GATHERED`] they are counted again.
     reported: BTreeSet<Identity>,
 }
@@ -165,30 +165,30 @@ impl Gathered {
     }
 
     /// Whether a window may have data that no row of `row_keys` leads to. Beyond [`MOST_GATHERED`]
-    /// any may.
+    /// each may.
     pub(super) fn may_be_unindexed(&self, window: &Identity) -> bool {
         self.unindexed.len() >= MOST_GATHERED || self.unindexed.contains(window)
     }
 
-    /// Whether this comes into the report for the first time.
+    /// Whether this is reported for the first time.
     pub(super) fn report(&mut self, identity: Identity) -> bool {
         self.reported.len() >= MOST_GATHERED || self.reported.insert(identity)
     }
 
-    /// Takes in what a part gathered, but for what it reports.
+    /// Adds what a part gathered, except what it reported.
     pub(super) fn merge(&mut self, part: Self) {
         self.indexed.merge(part.indexed);
         part.unindexed.into_iter().for_each(|window| self.note_unindexed(window));
     }
 }
 
-/// Which tags the tag index holds, as its rows show: by table name and metric, the last row time of
-/// each tag. Windows up to there must be covered; later ones may be from after it was switched off.
+/// The tags in the tag index, as its rows show: by table name and metric, the last row time of each
+/// tag. Windows up to there must be covered; later ones may date from after it was switched off.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Indexed(BTreeMap<String, BTreeMap<String, BTreeMap<String, i64>>>);
 
 impl Indexed {
-    /// Notes a row with this pair. A name with `=` in it cannot be told from the pair.
+    /// Notes a row with this pair. A name with `=` in it is cut at the first `=`.
     pub(super) fn note(&mut self, table: TableName, metric: &str, pair: &str, time: RowTime) {
         let (name, _) = pair.split_once('=').unwrap_or((pair, ""));
         self.put(table.as_str(), metric, name, time.millis());

@@ -1,7 +1,7 @@
 //! The report: findings by kind and metric, with a few examples, and facts about the keyspace.
 //!
-//! Bounded whatever the keyspace is like: what is counted is exact, what is listed is cut. It can
-//! be kept and read again, for a run that goes on later. No I/O.
+//! Bounded for any keyspace: counts are exact, lists are cut. It can be stored and read again, for
+//! a run that continues later. No I/O.
 
 use std::collections::BTreeMap;
 
@@ -10,48 +10,48 @@ use serde::{Deserialize, Serialize};
 use super::kind::Kind;
 use super::survey::{Largest, MetricCardinality};
 
-/// Metrics listed a kind; those beyond are counted together.
+/// Metrics listed per kind; further ones are counted together.
 const MOST_METRICS: usize = 1_000;
 /// Examples of a kind and metric.
 const MOST_EXAMPLES: usize = 3;
 
-/// All that was found.
+/// All findings and facts.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Report {
     /// By kind, then by metric; the metric is empty where a finding is not about one.
     pub findings: BTreeMap<Kind, BTreeMap<String, Group>>,
-    /// By kind: metrics that were too many to be listed.
+    /// By kind: findings of metrics beyond the list.
     pub others: BTreeMap<Kind, Group>,
-    /// What there is, right or wrong.
+    /// The facts about the keyspace.
     pub facts: Facts,
 }
 
 /// Findings of one kind and metric.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Group {
-    /// How many.
+    /// The number of findings.
     pub found: u64,
-    /// How many of them were mended.
+    /// How many of them were fixed.
     pub fixed: u64,
-    /// How many resisted: a tombstone or a cell with a later write time stands over them.
+    /// How many resisted: a tombstone or a cell with a later write time hides the fix.
     pub resisted: u64,
-    /// How many `--fix` does not try: they have to be mended by hand, or nothing can.
+    /// How many `--fix` does not try: they need a fix by hand, or cannot be fixed.
     #[serde(default)]
     pub by_hand: u64,
     /// The first few.
     pub examples: Vec<String>,
 }
 
-/// What became of a finding.
+/// What happened to a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nobody tried to mend it.
+    /// No fix was tried.
     Found,
-    /// It is mended.
+    /// It is fixed.
     Fixed,
-    /// It was tried in vain.
+    /// A fix was tried and had no effect.
     Resisted,
-    /// Nothing here would mend it.
+    /// No fix is known here.
     ByHand,
 }
 
@@ -78,18 +78,18 @@ impl Group {
         self.examples.extend(other.examples.into_iter().take(room));
     }
 
-    /// How many are still there.
+    /// How many are not fixed.
     pub fn left(&self) -> u64 {
         self.found - self.fixed
     }
 }
 
-/// What there is in the keyspace, right or wrong.
+/// The facts about a keyspace, right or wrong.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Facts {
     /// Rows of `data_points`: partitions.
     pub rows: u64,
-    /// Cells in them; 0 when they were not read.
+    /// Their cells; 0 when they were not read.
     pub cells: u64,
     /// Rows of `row_keys`.
     pub row_keys: u64,
@@ -97,9 +97,9 @@ pub struct Facts {
     pub tag_index_rows: u64,
     /// Rows of the legacy `row_key_index`.
     pub legacy_rows: u64,
-    /// Names of metrics that have no row time: nothing is wrong with them.
+    /// Names of metrics that have no row time: not an error.
     pub names_without_data: u64,
-    /// Rows of the index that were to be deleted and stay, so that no partition gets too many tombstones.
+    /// Index rows that should have been deleted and stay, so that no partition gets too many tombstones.
     #[serde(default)]
     pub rows_left: u64,
     /// Plain sentences about tables and settings.
@@ -113,12 +113,12 @@ pub struct Facts {
     pub metrics: Largest<MetricCardinality>,
 }
 
-/// A partition, to be told apart by its table and key.
+/// A partition, identified by its table and key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Partition {
     /// The table.
     pub table: String,
-    /// Its key, as a person reads it.
+    /// The key as text for people.
     pub key: String,
 }
 
@@ -164,7 +164,7 @@ impl Report {
         self.facts.merge(other.facts);
     }
 
-    /// All findings of a kind together; none when there are none.
+    /// All findings of a kind together; None when there are none.
     pub fn total(&self, kind: Kind) -> Option<Group> {
         let listed = self.findings.get(&kind).into_iter().flat_map(BTreeMap::values);
         let all = listed.chain(self.others.get(&kind));
@@ -174,7 +174,7 @@ impl Report {
         })
     }
 
-    /// Findings that are still there.
+    /// Findings that are not fixed.
     pub fn left(&self) -> u64 {
         Kind::ALL.into_iter().filter_map(|kind| self.total(kind)).map(|total| total.left()).sum()
     }

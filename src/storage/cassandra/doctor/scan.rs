@@ -1,9 +1,9 @@
-//! Scans a table over a slice of the token ring, page by page, and notices how many tombstones lie on the way.
+//! Scans a table over a slice of the token ring, page by page, and notices the tombstones on the way.
 //!
-//! Cassandra gives up on a read that passes over more of them than `tombstone_failure_threshold`. Such a slice is
-//! cut by token, down to a single partition, which is reported and left out. Every other row comes once. Where a page
-//! passed over many, each of its partitions is read for itself, at most [`MOST_PROBES`] in a slice, and reported if it
-//! has many.
+//! Cassandra gives up on a read that passes over more than `tombstone_failure_threshold` tombstones. Such a slice is
+//! cut by token, down to a single partition, which is reported and skipped. Every other row is returned once. Where a
+//! page passed over many tombstones, each of its partitions is read by itself, at most [`MOST_PROBES`] in a slice, and
+//! reported if it has many.
 
 use std::collections::HashSet;
 use std::marker::PhantomData;
@@ -24,52 +24,52 @@ use super::report::Outcome;
 use super::{Doctor, Part};
 use crate::storage::StoreError;
 
-/// So many rows of a page cost as much as one read.
+/// This number of rows of a page costs as much as one read.
 pub(super) const ROWS_A_READ: usize = 100;
-/// Partitions of a slice that are read for themselves.
+/// The most partitions of a slice that are read by themselves.
 const MOST_PROBES: u32 = 100;
-/// Rows of a partition of which it is known that they came.
+/// The most rows of a partition that are remembered as returned.
 const MOST_KNOWN: usize = 1_000_000;
-/// Pages of one that are.
+/// The most pages of a partition that is read by itself.
 const MOST_PAGES: u32 = 20;
-/// `tombstone_failure_threshold` where nobody changed it, or the server does not say.
+/// The default of `tombstone_failure_threshold`, also where the server does not report it.
 const DEFAULT_THRESHOLD: u64 = 100_000;
-/// A page of a query has five times as many rows as one of a scan, so passes over five times as many tombstones.
+/// A page of a query has five times the rows of a page of a scan, so it passes over five times the tombstones.
 const SHARE: u64 = 5;
 
 /// A row of a scan.
 pub(super) trait ScanRow: for<'f, 'm> DeserializeRow<'f, 'm> {
     /// The token of its partition.
     fn token(&self) -> i64;
-    /// What tells it from the other rows of its partition.
+    /// Identifies the row within its partition.
     fn identity(&self) -> Identity;
-    /// Its metric; empty where it has none.
+    /// The metric; empty where the row has none.
     fn metric(&self) -> &str;
-    /// Its partition, for people.
+    /// The partition, as text for people.
     fn partition(&self) -> String;
-    /// Whether the check reads all of each partition later on, and tells then how many tombstones it has.
+    /// Whether the check reads each partition as a whole later on, and then reports its tombstones.
     fn is_read_later(_doctor: &Doctor) -> bool {
         false
     }
 }
 
-/// A slice of the ring, its first and its last token, and which of its rows came already.
+/// A slice of the ring, its first and its last token, and the rows that were returned already.
 type Slice = ((i64, i64), HashSet<Identity>);
 
-/// A scan under way.
+/// A scan in progress.
 pub(super) struct Pages<'a, R> {
     doctor: &'a Doctor,
     prepared: &'a Prepared,
-    /// The next one is the last. It is being read where there is a state.
+    /// The remaining slices, in reverse order. A state means that the last one is being read.
     left: Vec<Slice>,
     state: Option<PagingState>,
-    /// The partition of the last row that came of the slice that is being read, and which of its rows came: as many
-    /// as [`MOST_KNOWN`]; others come twice where the partition is begun again.
+    /// The partition of the last row that was returned of the current slice, and the rows of it that were returned:
+    /// at most [`MOST_KNOWN`]; others are returned twice where the partition is read again.
     at: Option<(i64, HashSet<Identity>)>,
     /// Whether the server gave up on a single partition, and on everything since.
     gives_up: bool,
     probes: u32,
-    /// The partition that was read for itself last.
+    /// The last partition that was read by itself.
     probed: Option<i64>,
     rows: PhantomData<R>,
 }
@@ -89,7 +89,7 @@ impl<'a, R: ScanRow> Pages<'a, R> {
         }
     }
 
-    /// The next page; none at the end.
+    /// The next page; None at the end.
     pub(super) async fn next(&mut self, part: &mut Part) -> Result<Option<Vec<R>>, StoreError> {
         let (doctor, name) = (self.doctor, self.prepared.name);
         while let Some(slice) = self.left.last().map(|(slice, _)| *slice) {
@@ -142,8 +142,8 @@ impl<'a, R: ScanRow> Pages<'a, R> {
         Ok(None)
     }
 
-    /// The slice that is being read is not read to its end: what is left of it comes in parts. An error where it is not
-    /// for its tombstones: two tokens side by side are never both of partitions.
+    /// Cuts the current slice, which was not read to its end. An error where tombstones cannot be the reason: two
+    /// neighbouring tokens never both belong to partitions.
     fn cut(&mut self, why: String, part: &mut Part) -> Result<(), StoreError> {
         let Some(((first, last), _)) = self.left.pop() else { return Ok(()) };
         match self.at.take() {
@@ -172,7 +172,7 @@ impl<'a, R: ScanRow> Pages<'a, R> {
         Ok(())
     }
 
-    /// Reads the partitions of a page, each for itself.
+    /// Reads each partition of a page by itself.
     async fn probe(&mut self, rows: &[R], part: &mut Part) -> Result<(), StoreError> {
         for row in rows {
             let token = row.token();
@@ -190,7 +190,7 @@ impl<'a, R: ScanRow> Pages<'a, R> {
         Ok(())
     }
 
-    /// The most tombstones that a page of one partition passes over. One that is not read counts none: the scan
+    /// The most tombstones that a page of one partition passes over. An unread partition counts none: the scan
     /// itself meets it.
     async fn tombstones_of(&self, token: i64) -> Result<u64, StoreError> {
         let (mut most, mut state) = (0, PagingState::start());
@@ -219,8 +219,8 @@ impl<'a, R: ScanRow> Pages<'a, R> {
     }
 }
 
-/// The most tombstones that the warnings of an answer speak of: "Read 0 live rows and 1234 tombstone cells for query
-/// ..." (`ReadCommand` of Cassandra 3 to 5), or "... scanned over 1234 tombstones ..." with read thresholds.
+/// The most tombstones in the warnings of an answer: "Read 0 live rows and 1234 tombstone cells for query ..."
+/// (`ReadCommand` of Cassandra 3 to 5), or "... scanned over 1234 tombstones ..." with read thresholds.
 pub(super) fn tombstones<'a>(warnings: impl Iterator<Item = &'a str>) -> u64 {
     let number = |warning: &'a str| {
         let (before, _) = warning.split_once(" tombstone")?;
@@ -229,7 +229,7 @@ pub(super) fn tombstones<'a>(warnings: impl Iterator<Item = &'a str>) -> u64 {
     warnings.filter_map(number).max().unwrap_or(0)
 }
 
-/// From how many tombstones in a page on there are many: where a query might fail.
+/// The number of tombstones in a page of a scan from which a query might fail.
 pub(super) async fn many_tombstones(session: &Session) -> u64 {
     let cql = "SELECT value FROM system_views.settings WHERE name = 'tombstone_failure_threshold'";
     let said: Result<Vec<(Option<String>,)>, StoreError> = schema::rows(session, cql, ()).await;

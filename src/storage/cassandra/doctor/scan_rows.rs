@@ -1,4 +1,4 @@
-//! The rows that the scans read, each with the token of its partition as last column, and what they are called. No I/O.
+//! The rows of the scans, each with the token of its partition as last column, and their texts. No I/O.
 
 use std::collections::BTreeMap;
 
@@ -142,7 +142,7 @@ impl ScanRow for LegacyScanRow {
     }
 }
 
-/// Of a row of this type and with these tags.
+/// The identity of a row with this type and these tags.
 fn identity_of(data_type: Option<&String>, tags: Option<&BTreeMap<String, String>>) -> Identity {
     let mut parts = vec![data_type.map_or(&[][..], |name| name.as_bytes())];
     for (name, value) in tags.into_iter().flatten() {
@@ -151,7 +151,7 @@ fn identity_of(data_type: Option<&String>, tags: Option<&BTreeMap<String, String
     Identity::of(&parts)
 }
 
-/// A partition of `row_keys` as a person reads it.
+/// A partition of `row_keys` as text for people.
 pub(super) fn shown_window(metric: &str, table: &str, time: CqlTimestamp) -> String {
     let (metric, table) = (ShownMetric(metric).to_string(), Printable(table));
     format!("{}, {table}, {}", Cut(&metric), ShownTime(time.0))

@@ -1,4 +1,4 @@
-//! Rows as the report shows them, their label sets cut. No I/O.
+//! Rows as the report prints them, with label sets cut. No I/O.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use crate::kairos::RowKey;
 use crate::model::{Printable, ShownSeries, ShownTime};
 use crate::storage::cassandra::cut::Cut;
 
-/// A row of data as a person reads it.
+/// A row of data as text for people.
 pub(super) struct Shown<'a>(pub(super) &'a RowKey);
 
 impl fmt::Display for Shown<'_> {

@@ -1,5 +1,5 @@
-//! The ring of tokens cut into equal slices, so that a scan can go on where it stopped; and the
-//! pace of a scan. Only for Murmur3 tokens, which every cluster has that was not told otherwise.
+//! Cuts the ring of tokens into equal slices, so that a scan can continue where it stopped; and
+//! limits the rate of a scan. Only for Murmur3 tokens, the default of every cluster.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ pub(super) fn slice(number: u32, of: u32) -> (i64, i64) {
     (token(bound(number)), token(bound(number + 1) - 1))
 }
 
-/// Holds readers to so many reads a second.
+/// Limits the reads per second.
 pub(super) struct ReadRate {
-    /// None = as fast as it goes.
+    /// None = no limit.
     each: Option<Duration>,
     next: Mutex<Instant>,
 }
@@ -29,7 +29,7 @@ impl ReadRate {
         Self { each, next: Mutex::new(Instant::now()) }
     }
 
-    /// Waits for the turn of so many reads.
+    /// Waits until `reads` more reads are allowed.
     pub(super) async fn take(&self, reads: u32) {
         let Some(each) = self.each else { return };
         let turn = {

@@ -1,4 +1,4 @@
-//! The scans, one a table. Each hands its rows, page by page, to be looked at.
+//! The scans, one per table. Each passes its rows, page by page, to the looks.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ struct ScannedTag {
     changed: Option<i64>,
 }
 
-/// The partition that a scan of `row_keys` is in.
+/// The current partition of a scan of `row_keys`.
 #[derive(Default)]
 struct Scanned {
     window: Option<Window>,
@@ -89,7 +89,7 @@ impl Doctor {
             },
             Depth::Index => None,
         };
-        // What is deleted or expires meanwhile needs no index.
+        // Data that was deleted or expired meanwhile needs no index.
         let is_gone = match cells {
             Some(cells) => cells.count == 0,
             None if is_found && is_named => false,
@@ -114,7 +114,7 @@ impl Doctor {
         Ok(look)
     }
 
-    /// What there is to say of a row of data in which a page passed over so many tombstones.
+    /// The finding for a row of data in which a page passed over `tombstones` tombstones, if these are many.
     fn judge_tombstones(&self, key: &RowKey, tombstones: u64) -> Option<Finding> {
         let what = match tombstones {
             u64::MAX => "more tombstones than tombstone_failure_threshold".to_owned(),
@@ -289,7 +289,7 @@ impl Doctor {
         Ok(look)
     }
 
-    /// Counts the names, and those that lead nowhere.
+    /// Counts the names, and those that lead to no row time.
     pub(super) async fn count_names(&self) -> Result<Part, StoreError> {
         let mut part = Part::default();
         for table in TableName::ALL {
@@ -343,7 +343,7 @@ fn scanned_tag(scanned: TagScanRow) -> Option<ScannedTag> {
     Some(ScannedTag { row, changed })
 }
 
-/// None under a table name of others.
+/// None under an unknown table name.
 fn index_row(
     metric: String,
     table: &str,

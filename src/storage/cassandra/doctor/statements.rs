@@ -1,7 +1,7 @@
-//! The doctor's own statements. The scans go over token ranges, page by page; the rest looks at
-//! one row or one partition. What mends has its write time in milliseconds.
+//! The doctor's own statements. The scans cover token ranges, page by page; the others read one row
+//! or one partition. Fixes write with a write time in milliseconds.
 //!
-//! Tables that an old KairosDB has not are not asked for: their statements are none.
+//! Statements on tables that an old KairosDB lacks are None.
 
 use super::super::index_pages::Sliced;
 use super::super::options::Options;
@@ -10,7 +10,7 @@ use super::super::statements::{Prepared, Preparer};
 use super::super::tables::NameColumn;
 use crate::storage::StoreError;
 
-/// Rows a page of a scan.
+/// Rows per page of a scan.
 const PAGE: i32 = 1_000;
 
 pub(super) struct Statements {
@@ -28,7 +28,7 @@ pub(super) struct Data {
     pub(super) scan: Prepared,
     /// key, first column, column after the last: column1, write time, TTL
     pub(super) cells: Prepared,
-    /// the same: column1, value
+    /// like `cells`: column1, value
     pub(super) values: Prepared,
     /// key: a column, if there is one
     pub(super) any: Prepared,
@@ -102,7 +102,7 @@ pub(super) struct Legacy {
     pub(super) delete: Prepared,
 }
 
-/// Of `row_keys`; all columns of a row of `row_key_time_index`.
+/// The partition key of `row_keys`; all columns of a row of `row_key_time_index`.
 const PARTITION: &str = "metric, table_name, row_time";
 const WINDOW: &str = "metric = ? AND table_name = ? AND row_time = ?";
 const STAMPED: &str = "USING TIMESTAMP ?";
@@ -114,7 +114,7 @@ fn between(partition: &str) -> String {
 }
 
 impl Statements {
-    /// Prepares what can be asked where the tables `missing` are absent.
+    /// Prepares the statements, except those on `missing` tables.
     pub(super) async fn prepare(
         on: &Preparer<'_>,
         (missing, names): (&[&'static str], NameColumn),
@@ -184,7 +184,7 @@ impl RowKeys {
         let get = format!("SELECT {STANDING} FROM {table} WHERE {row}");
         let window =
             format!("SELECT data_type, tags, toUnixTimestamp(mtime) FROM {table} WHERE {WINDOW}");
-        // An UPDATE leaves alone how long a row of a neighbour lasts.
+        // An UPDATE does not change how long a row of a neighbour lasts.
         let put = format!("UPDATE {table} {STAMPED_TTL} SET mtime = now(), value = '' WHERE {row}");
         let delete = format!("DELETE FROM {table} {STAMPED} WHERE {row}");
         Ok(Self {

@@ -1,18 +1,18 @@
-//! What is largest, in bounded memory: lists of the first few, and counts of distinct values from
-//! the smallest of their hashes (exact up to [`SKETCH`], within a few percent beyond). No I/O.
+//! The largest entries, in bounded memory: lists of the first few, and counts of distinct values
+//! from their smallest hashes (exact up to [`SKETCH`], within a few percent beyond). No I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-/// Entries of a list.
+/// The most entries of a list.
 const MOST: usize = 20;
 /// Hashes kept to count the distinct values of a tag.
 const SKETCH: usize = 1_024;
-/// Tags of a window that are counted.
+/// The most tags of a window that are counted.
 const MOST_TAGS: usize = 256;
 
-/// The entries with the largest sizes. An entry that comes again keeps its largest size.
+/// The entries with the largest sizes. A repeated entry keeps its largest size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Largest<T>(Vec<Measured<T>>);
@@ -20,9 +20,9 @@ pub struct Largest<T>(Vec<Measured<T>>);
 /// An entry and its size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured<T> {
-    /// Its size.
+    /// The size.
     pub size: u64,
-    /// What it is.
+    /// The entry.
     #[serde(flatten)]
     pub entry: T,
 }
@@ -33,9 +33,9 @@ impl<T> Default for Largest<T> {
     }
 }
 
-/// What tells entries apart.
+/// Identifies entries.
 pub trait Entry {
-    /// Equal for entries that are the same.
+    /// Whether both are the same entry.
     fn is_same(&self, other: &Self) -> bool;
 }
 
@@ -75,11 +75,11 @@ impl<T: Entry> Largest<T> {
 /// A metric in the window where it has the most series.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetricCardinality {
-    /// Its name.
+    /// The name.
     pub metric: String,
     /// Start of the window, in milliseconds since 1970.
     pub row_time: i64,
-    /// Distinct values of its tags there, the most first.
+    /// Distinct values of its tags there, the tag with most first.
     pub tags: Vec<(String, u64)>,
 }
 
@@ -124,7 +124,7 @@ impl WindowCount {
         self.rows
     }
 
-    /// Its series, and the values of its tags.
+    /// The number of series, and the values of the tags.
     pub(super) fn finish(self, metric: &str, row_time: i64) -> (u64, MetricCardinality) {
         let mut tags: Vec<(String, u64)> =
             self.tags.into_iter().map(|(name, values)| (name, values.count())).collect();
@@ -134,7 +134,7 @@ impl WindowCount {
     }
 }
 
-/// The smallest hashes of what was added: how densely they lie says how many there are.
+/// The smallest hashes of the added values; their density tells the number of values.
 #[derive(Debug, Default)]
 struct Sketch(BTreeSet<u64>);
 

@@ -222,14 +222,12 @@ impl Planner {
         self.items.push(Item { series, row_time, offset, kind, order, stamp: self.stamp, value });
     }
 
-    /// The rows of everything that was added. A float wins over a histogram, a later item over an
-    /// earlier one.
+    /// The rows of everything that was added. A float wins over a histogram, a later item over an earlier one.
     pub(in super::super) fn finish(self) -> Plan {
         self.finish_by(|item| (item.kind.is_float(), item.order))
     }
 
-    /// The rows of everything that was added; a later item wins over an earlier one, whatever their
-    /// kinds.
+    /// The rows of everything that was added; a later item wins over an earlier one, whatever their kinds.
     pub(in super::super) fn finish_in_order(self) -> Plan {
         self.finish_by(|item| (false, item.order))
     }

@@ -92,8 +92,7 @@ pub(super) fn parts(range: TimeRange, chunks: Vec<Chunk>, mut before: Vec<Before
     }
 }
 
-/// Joins neighbouring cuts: first those of one age, then those that differ least, at the age of the
-/// younger.
+/// Joins neighbouring cuts: first those of one age, then those that differ least, at the age of the younger.
 fn joined(mut cuts: Vec<(TimeRange, u8)>) -> Vec<(TimeRange, u8)> {
     loop {
         let difference = |at: usize| cuts[at].1.abs_diff(cuts[at + 1].1);

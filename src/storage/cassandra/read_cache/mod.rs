@@ -360,8 +360,7 @@ impl ReadCache {
         }
     }
 
-    /// Gives up the older half of the files, because the entries of their pieces take memory.
-    /// Blocks.
+    /// Gives up the older half of the files, because the entries of their pieces take memory. Blocks.
     pub(super) fn relieve(&self) {
         let mut segments = self.segments.lock();
         let half = segments.all.len().div_ceil(2);

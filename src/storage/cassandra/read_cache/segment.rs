@@ -1,9 +1,8 @@
-//! A file of the cache, and the entries of its pieces. Both only grow; the oldest file is removed
-//! as a whole.
+//! A file of the cache, and the entries of its pieces. Both only grow; the oldest file is removed as a whole.
 //!
-//! A file has no name, so it disappears with its last user, however the process ends: nothing is
-//! left on disk, and no other process can take the file for its own. Reads are checked: frames by
-//! their checksum, and their points by their range of time.
+//! A file has no name, so it disappears with its last user, however the process ends: nothing is left on
+//! disk, and no other process can take the file for its own. Reads are checked: frames by their checksum, and
+//! their points by their range of time.
 
 use std::fs::File;
 use std::io;

@@ -123,8 +123,7 @@ impl Sample {
         self.rows.entry(pair).or_default().push(row);
         self.count += 1;
         while self.rows.len() > PAIRS_A_ROUND || self.rows.len() > 1 && self.count > ROWS_A_ROUND {
-            // Later rows of this pair, or of pairs behind it, are not added either: no pair is kept
-            // in part.
+            // Later rows of this pair, or of pairs behind it, are not added either: no pair is kept in part.
             let Some((pair, rows)) = self.rows.pop_last() else { break };
             self.count -= rows.len();
             self.end = Some(pair);
@@ -159,8 +158,7 @@ impl Shared {
         }
     }
 
-    /// Compares the pairs of a window after the given one. Returns the pair after which to
-    /// continue.
+    /// Compares the pairs of a window after the given one. Returns the pair after which to continue.
     async fn audit(
         &self,
         key: WindowKey<'_>,

@@ -1,10 +1,9 @@
-//! Reads the recorded state of the tag index, acts by it, records that, and takes the next step
-//! when all running adapters have taken the last one.
+//! Reads the recorded state of the tag index, acts by it, records that, and takes the next step when all
+//! running adapters have taken the last one.
 //!
-//! An adapter that could not read the state for a while no longer counts as running, so it must not
-//! write before it has read the state again: its record is a lease. Reads without a lease ignore
-//! the index. An adapter that only reads takes no part and writes nothing: it reads the record for
-//! each window.
+//! An adapter that could not read the state for a while no longer counts as running, so it must not write
+//! before it has read the state again: its record is a lease. Reads without a lease ignore the index. An
+//! adapter that only reads takes no part and writes nothing: it reads the record for each window.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -78,8 +77,7 @@ impl Shared {
         leased.is_some_and(|since| since.elapsed() < self.lease() / 3)
     }
 
-    /// Begins a write: the set of index rows that it must write is fixed until the guard is
-    /// dropped.
+    /// Begins a write: the set of index rows that it must write is fixed until the guard is dropped.
     pub(in super::super) async fn begin_write(
         &self,
     ) -> Result<RwLockReadGuard<'_, ()>, StoreError> {

@@ -181,8 +181,7 @@ impl PairRows {
         self.step == 1
     }
 
-    /// Whether each row has our cell, and the delete can remove it. Another writer may have written the row
-    /// too.
+    /// Whether each row has our cell, and the delete can remove it. Another writer may have written the row too.
     fn is_ours_alone(&self) -> bool {
         !self.has_others && self.later == 0
     }

@@ -61,8 +61,7 @@ pub struct Job {
     /// The last window done: metric, table name, row time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) position: Option<(String, String, i64)>,
-    /// The last window that was begun. A drop takes no second portion of a window that is begun
-    /// again.
+    /// The last window that was begun. A drop takes no second portion of a window that is begun again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) begun: Option<(String, String, i64)>,
     /// Windows that were out of use when the job began.
