@@ -3,7 +3,7 @@
 //! All attempts of a request share one deadline, waits for permits included, so a slow Cassandra costs
 //! callers a bounded wait and the process bounded memory. Work of many statements may have a later deadline,
 //! so that the statements which get their permits last have time too. When no node can be reached, a
-//! statement fails after a moment. Index statements never take all permits, so many new series at once do not
+//! statement fails after a moment. Index statements never take all permits, so a burst of new series does not
 //! hold up the data of known ones. Statements that write points take no more permits than the servers keep up
 //! with (`write_turns`). This file knows no table.
 

@@ -435,7 +435,7 @@ impl Store for CassandraStore {
         }
         if let Err(error) = self.shared.leave_tag_index().await {
             // The others count this process as running for a while.
-            tracing::warn!(%error, "the other adapters were not told that this one ends");
+            tracing::warn!(%error, "the end of this adapter was not recorded for the others");
         }
         Ok(())
     }

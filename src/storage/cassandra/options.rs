@@ -308,10 +308,10 @@ mod tests {
             (LocalOne, LocalOne, ["LOCAL_ONE", "LOCAL_ONE"]),
             (LocalQuorum, Quorum, ["LOCAL_QUORUM", "QUORUM"]),
         ] {
-            let told = warning(read, write).expect("too few");
+            let text = warning(read, write).expect("too few");
             let [read, write] = levels;
             let levels = format!("with reads {read} and writes {write} reads may miss ");
-            assert!(told.contains(&levels), "{told}");
+            assert!(text.contains(&levels), "{text}");
         }
     }
 

@@ -155,7 +155,7 @@ async fn warn_of_neighbours_tags(session: &Session, keyspace: &Keyspace) {
     if found.iter().any(|(data_type, value)| data_type.is_some() && value.is_none()) {
         tracing::warn!(
             %keyspace,
-            "KairosDB indexes tags here and promkairos was not told which: of the metrics that it \
+            "KairosDB indexes tags here and promkairos has no list of them: of the metrics that it \
              indexes it will not find by a tag what promkairos writes; repeat its list in \
              tag_indexed_row_key_lookup_metrics, or take it over with --kairosdb-config"
         );

@@ -18,8 +18,8 @@ use super::options::{ExpectedCluster, Options};
 use super::schema;
 use crate::storage::StoreError;
 
-/// The most for the interval of keepalives and for the wait for their answer: the driver's defaults,
-/// which no request timeout exceeds.
+/// The most for the interval of keepalives and for the wait for their answer: the driver's defaults. A longer
+/// request timeout does not raise them.
 const MOST_KEEPALIVE: Duration = Duration::from_secs(30);
 /// The least for both: shorter intervals are a burden, and a healthy node may pause longer than a moment.
 const LEAST_KEEPALIVE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(6));

@@ -79,7 +79,7 @@ struct Item {
     value: CellValue,
 }
 
-/// The kind of an item; a greater kind wins over a smaller one for the same cell.
+/// The kind of an item, which decides its data type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Histogram,

@@ -1,7 +1,7 @@
 //! The read cache: settled points that were read lately, as chunks in files of a bounded size.
 //!
 //! The rows of one series in one window are kept as pieces. A piece has all points of a range of time, or the
-//! fact that there are none. A piece is used as long as it has earned (see `age`), none of its points has
+//! fact that there are none. A piece is used as long as it has earned (see `age`), no point in it has
 //! expired, and the metric still has its epoch from before the rows were read (see `epochs`). The cache is
 //! expendable: a file that cannot be written or read, or is damaged, only costs a read of the rows.
 //!

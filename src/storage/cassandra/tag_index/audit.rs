@@ -294,7 +294,7 @@ mod tests {
         let audited = Audited::default();
         let most = MOST_WINDOWS as i64;
         (0..most + 5).for_each(|row_time| audited.note(key(row_time)));
-        assert_eq!(audited.0.lock().windows.len(), MOST_WINDOWS, "all wait for their turn");
+        assert_eq!(audited.0.lock().windows.len(), MOST_WINDOWS, "all are due");
         let taken = audited.take();
         audited.note(key(most + 7));
         let windows = &audited.0.lock().windows;

@@ -100,7 +100,7 @@ impl Job {
 }
 
 impl Document {
-    /// The entries of a metric, or the entries of all metrics where it has none of its own.
+    /// The entries of a metric, or the entries of all metrics where the metric has no entry.
     pub(super) fn entries_of(&self, metric: &str) -> impl Iterator<Item = &Entry> {
         let tags = self.metrics.get(metric).or_else(|| self.metrics.get(ALL));
         tags.into_iter().flat_map(BTreeMap::values)
