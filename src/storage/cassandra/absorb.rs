@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(planned(Vec::new()), []);
         assert_eq!(planned(exemplars(3, 2)), [(3, 6)]);
         assert_eq!(planned(exemplars(MOST, 1)), [(MOST, MOST)]);
-        // A run is split over plans; a plan may end one series and begin the next.
+        // A series is split over plans; a plan may end one series and begin the next.
         assert_eq!(planned(exemplars(1, 2 * MOST + 1)), [(1, MOST), (1, MOST), (1, 1)]);
         assert_eq!(planned(exemplars(3, MOST - 1)), [(2, MOST), (2, MOST), (1, MOST - 3)]);
     }
