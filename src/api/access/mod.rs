@@ -1,10 +1,10 @@
-//! Who may ask what: every request but those for health is let in by user and password or by a
-//! token once any are set, and each route names the right that it needs.
+//! Authentication and authorization. Once users or tokens are configured, every request except those
+//! for health needs a user and password or a token. Each route names the right that it needs.
 //!
-//! Two layers: [`admit`] finds out the rights of a request, [`demand`] stands at the routes and
-//! asks for one. A request that did not come through the first has none at all. Before both stands
-//! [`limit`], which counts requests. The web configuration may change: each request is judged by what
-//! it says then.
+//! Two layers: [`admit`] determines the rights of a request; [`demand`] wraps each route and checks
+//! for its right. A request that did not pass [`admit`] has no rights. [`limit`] runs before both and
+//! limits the rate of requests. The web configuration may change: each request is judged by the
+//! configuration that is in force when it arrives.
 
 mod passwords;
 mod rate;
@@ -33,8 +33,8 @@ use passwords::{Busy, Passwords};
 use rate::Bucket;
 pub(super) use rate::limit;
 
-/// Headers of every answer where nothing else is said: answers are data, and no page that a browser
-/// may run or show within another.
+/// Default headers of every answer: answers are data, so a browser must neither execute nor frame
+/// them.
 const HEADERS: [(HeaderName, &str); 4] = [
     (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
     (header::REFERRER_POLICY, "no-referrer"),
@@ -42,7 +42,7 @@ const HEADERS: [(HeaderName, &str); 4] = [
     (header::X_FRAME_OPTIONS, "deny"),
 ];
 
-/// The ways to say who one is.
+/// The authentication schemes that a 401 offers.
 const SCHEMES: [(HeaderName, &str); 2] = [
     (header::WWW_AUTHENTICATE, "Basic realm=\"promkairos\", charset=\"UTF-8\""),
     (header::WWW_AUTHENTICATE, "Bearer realm=\"promkairos\""),
@@ -51,11 +51,11 @@ const SCHEMES: [(HeaderName, &str); 2] = [
 /// The answer while too many passwords are being checked.
 const BUSY: &str = "too many passwords are being checked";
 
-/// Characters of a user's name in a line of the log: whoever comes may say anything.
+/// Most characters of a user name in a log line: the name comes from the client.
 const NAME_SHOWN: usize = 64;
 
-/// The web configuration as it is now, the tokens of its rate, the passwords that were found right, and
-/// refusals that wait for their line in the log.
+/// The current web configuration, the token bucket of the rate limit, the cache of correct passwords,
+/// and the throttled log of refused logins.
 pub(super) struct Access {
     web: watch::Receiver<Arc<WebConfig>>,
     bucket: Bucket,
@@ -65,11 +65,11 @@ pub(super) struct Access {
 
 /// Why a request has no rights.
 enum Denied {
-    /// It does not say who it is from.
+    /// It has no credentials.
     Silent,
-    /// What it says is not so; the user that it names, if it names one.
+    /// Its credentials are wrong; the user that it names, if it names one.
     Wrong(Option<String>),
-    /// Too many passwords are being checked, and this one is not known.
+    /// Too many passwords are being checked, and this one is not in the cache.
     Busy,
 }
 
@@ -80,9 +80,9 @@ impl Access {
         Self { web, bucket, passwords: Passwords::new(), refused: Mutex::default() }
     }
 
-    /// Everybody may do everything.
+    /// Grants every right to every request.
     pub(super) fn open() -> Self {
-        // The last value stays when the sender is gone.
+        // A receiver keeps the last value after its sender is dropped.
         Self::new(watch::Sender::new(Arc::default()).subscribe())
     }
 
@@ -113,7 +113,7 @@ impl Access {
         let said = said.as_deref().and_then(|said| said.split_once(':'));
         let (name, password) = said.ok_or(Denied::Wrong(None))?;
         let wrong = || Denied::Wrong(Some(name.to_owned()));
-        // Who is not known costs as much as who is: names cannot be found out by timing.
+        // An unknown user costs as much time as a known one, so that timing does not reveal names.
         let costliest = web.users.iter().max_by_key(|user| user.cost).ok_or_else(wrong)?;
         let known = web.users.iter().find(|user| user.name == name);
         let user = known.unwrap_or(costliest);
@@ -122,7 +122,7 @@ impl Access {
         known.filter(|_| is_right).map(|user| user.rights).ok_or_else(wrong)
     }
 
-    /// One line for many: who guesses does not fill the log.
+    /// Throttled, so that guessing does not fill the log.
     fn say_refused(&self, user: Option<&str>, peer: Option<IpAddr>) {
         let Some(times) = self.refused.lock().count(1, Instant::now()) else { return };
         let user: Option<String> = user.map(|user| user.chars().take(NAME_SHOWN).collect());
@@ -131,7 +131,7 @@ impl Access {
     }
 }
 
-/// Looks at all tokens, whichever it is.
+/// Compares with all tokens, so that timing does not reveal which one matches.
 fn rights_of_bearer(web: &WebConfig, token: &str) -> Option<Rights> {
     let said = digest(&SHA256, token.as_bytes());
     let mut found = None;
@@ -143,8 +143,8 @@ fn rights_of_bearer(web: &WebConfig, token: &str) -> Option<Rights> {
     found
 }
 
-/// Adds the headers of every answer, and its [`Login`] where nobody looked for credentials. No cache keeps an answer
-/// that needed a login.
+/// Adds the default headers to every answer, and [`Login::Unasked`] or [`Login::Open`] where no credentials were
+/// checked. Answers that needed a login may not be cached.
 pub(super) async fn dress(
     State(state): State<Arc<AppState>>,
     request: Request,
@@ -172,20 +172,20 @@ fn is_for_health(request: &Request) -> bool {
     path.is_some_and(|path| routes::is_open(path.as_str()))
 }
 
-/// Stands with an answer: whether its request showed credentials that hold.
+/// Attached to an answer: the outcome of the login of its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Login {
-    /// It did.
+    /// The credentials are valid.
     LetIn,
-    /// It did not, and needed some.
+    /// Credentials are needed, and missing or wrong.
     Refused,
-    /// Nobody looked: the path is open, or the request was answered before. The server has users or tokens.
+    /// Not checked: the path is open, or the request was answered earlier. The server has users or tokens.
     Unasked,
-    /// The server has none.
+    /// The server has neither users nor tokens.
     Open,
 }
 
-/// Lets a request in with its rights, or answers 401.
+/// Attaches the rights of a request, or answers 401.
 pub(super) async fn admit(
     State(state): State<Arc<AppState>>,
     mut request: Request,
@@ -238,7 +238,7 @@ fn outcome(rights: &Result<Rights, Denied>) -> LoginOutcome {
     }
 }
 
-/// Those of the web configuration, where they are not blank, and the usual ones that it does not
+/// Adds the headers of the web configuration, except blank ones, and the defaults that it does not
 /// name.
 fn add_headers(web: &WebConfig, headers: &mut HeaderMap) {
     let is_said = |name: &HeaderName| web.headers.iter().any(|(said, _)| name.as_str() == *said);
@@ -252,7 +252,7 @@ fn add_headers(web: &WebConfig, headers: &mut HeaderMap) {
     }
 }
 
-/// Lets a request through that has this right; else answers 403, which names it.
+/// Passes on a request that has this right; otherwise answers 403 and names the right.
 pub(super) async fn demand(State(right): State<Right>, request: Request, next: Next) -> Response {
     let rights = request.extensions().get::<Rights>().copied().unwrap_or(Rights::NONE);
     if rights.has(right) {
@@ -275,7 +275,7 @@ mod tests {
     use crate::storage::memory::MemoryStore;
     use crate::telemetry::Metrics;
 
-    /// Each route by each method that has an answer with a body: method, path, and the right that is needed.
+    /// Each route with each method whose answer has a body: method, path, and the required right.
     fn requests() -> impl Iterator<Item = (&'static str, String, Option<Right>)> {
         ROUTES.iter().flat_map(|route| {
             let methods = route.methods.names().iter().filter(|method| **method != "HEAD");
@@ -286,7 +286,7 @@ mod tests {
 
     const RIGHTS: [Right; 3] = [Right::Read, Right::Write, Right::Admin];
 
-    /// A configuration with a token for each right, which has its name.
+    /// A configuration with one token for each right, named like the right.
     fn configured() -> WebConfig {
         let folder = tempfile::tempdir().expect("a folder");
         let mut yaml = "bearer_tokens:\n".to_owned();
@@ -413,7 +413,7 @@ mod tests {
                     let said = format!("Bearer token-{}", right.name());
                     let response = ask(web.clone(), method, &unclean, Some(&said)).await;
                     let location = response.headers().get(header::LOCATION);
-                    // A path of ours asks for the right that it needs without the slash.
+                    // A path of this server needs the same right as without the slash.
                     let is_wrong = needed.is_some_and(|needed| needed != right);
                     if unclean.ends_with('/') && is_wrong {
                         assert_eq!(
@@ -451,7 +451,7 @@ mod tests {
             let request = Request::get(path).body(Body::empty()).expect("a request");
             router(state.clone()).call(request).await.expect("infallible")
         };
-        // Who nobody knows takes tokens too: before the limit there is no login.
+        // Requests without a valid login take tokens too: the limit runs before the login.
         for (path, status) in [
             ("/version", 401),
             ("/-/healthy", 200),

@@ -1,11 +1,12 @@
 //! Passwords against their bcrypt hashes.
 //!
-//! A hash takes tens of milliseconds of a core by design, so it is computed off the threads that
-//! serve, one at a time, and what was right is remembered: as a code under a key that only this
-//! process has, so that memory holds neither passwords nor fast hashes of them. What was wrong is
-//! not remembered: it would take the place of what is right.
+//! A bcrypt hash takes tens of milliseconds of CPU by design. So hashes are computed on a blocking
+//! thread, one at a time, and correct passwords are cached. The cache holds an HMAC under a random
+//! key of this process, so memory holds neither passwords nor fast hashes of them. Wrong passwords
+//! are not cached: they would displace correct ones.
 //!
-//! How many wait is bounded, in all and by address, and so is the wait: who guesses keeps nobody out.
+//! The number of waiting checks is bounded, in all and per address, and so is the wait: a client that
+//! guesses cannot lock others out.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -21,11 +22,11 @@ use tokio::time::timeout;
 use crate::config::Secret;
 use crate::limits::{PASSWORD_CHECKS, PASSWORD_CHECKS_PER_PEER, PASSWORD_WAIT};
 
-/// Right passwords that are remembered: more than there are users. Several texts are one password
-/// when they differ after 72 bytes.
+/// Most correct passwords in the cache; more than there are users, because bcrypt ignores all after
+/// 72 bytes, so several texts may match one hash.
 const MOST_REMEMBERED: usize = 1024;
 
-/// Stands for a password of a hash.
+/// HMAC of a hash and a password.
 type Code = [u8; 32];
 
 /// Checks passwords.
@@ -34,14 +35,14 @@ pub(super) struct Passwords {
     shared: Arc<Shared>,
 }
 
-/// What the checks under way share.
+/// State that the running checks share.
 struct Shared {
     right: Mutex<HashSet<Code>>,
     checks: Mutex<HashMap<Code, Check>>,
     one_at_a_time: Arc<Semaphore>,
 }
 
-/// A password that is being checked or waits for it.
+/// A password that is being checked or waits for a check.
 struct Check {
     peer: Option<IpAddr>,
     is_right: watch::Receiver<Option<bool>>,
@@ -52,7 +53,7 @@ struct Check {
 pub(super) struct Busy;
 
 impl Passwords {
-    /// Remembers nothing yet.
+    /// An empty cache.
     pub(super) fn new() -> Self {
         let key = Key::generate(HMAC_SHA256, &SystemRandom::new());
         let shared = Shared {
@@ -63,7 +64,7 @@ impl Passwords {
         Self { key: key.expect("the system has random numbers"), shared: Arc::new(shared) }
     }
 
-    /// Whether a hash is that of a password, which comes from this address.
+    /// Whether `password`, sent from this address, matches the hash.
     pub(super) async fn is_right(
         &self,
         hash: &Secret,
@@ -76,11 +77,11 @@ impl Passwords {
         }
         let mut is_right = self.begun(code, hash, password, peer.map(network))?;
         let found = timeout(PASSWORD_WAIT, is_right.wait_for(Option::is_some)).await;
-        // The sender is gone without a word only when the process ends.
+        // The sender is dropped without a value only when the process ends.
         found.map(|found| found.is_ok_and(|found| *found == Some(true))).map_err(|_| Busy)
     }
 
-    /// The check of this password: one under way or a new one.
+    /// The check of this password: a running one or a new one.
     fn begun(
         &self,
         code: Code,
@@ -103,7 +104,7 @@ impl Passwords {
         Ok(is_right)
     }
 
-    /// What stands for a password of a hash. A hash has no NUL.
+    /// The HMAC of a hash and a password, separated by NUL: a hash contains no NUL.
     fn code(&self, hash: &Secret, password: &str) -> Code {
         let mut context = hmac::Context::with_key(&self.key);
         context.update(hash.reveal().as_bytes());
@@ -114,7 +115,7 @@ impl Passwords {
 }
 
 impl Shared {
-    /// Computes the hash in turn. Who asked may be gone by then.
+    /// Waits for the permit, then computes the hash. The caller may be gone by then.
     async fn check(
         self: Arc<Self>,
         code: Code,
@@ -140,7 +141,8 @@ impl Shared {
     }
 }
 
-/// What counts as one address: of IPv6 a client has a whole network of 64 bits.
+/// The unit that counts as one address: for IPv6 the /64 network, because a client usually has a
+/// whole one.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),
@@ -193,14 +195,14 @@ mod tests {
             let code = passwords.code(&hash, password);
             passwords.begun(code, &hash, password, from)
         };
-        // Nothing is checked before the turn is given back.
+        // No check starts before this permit is released.
         let turn = passwords.shared.one_at_a_time.acquire().await.expect("never closed");
         let mut guesses = Vec::new();
         for guess in 0..PASSWORD_CHECKS_PER_PEER {
             guesses.push(begin(&guess.to_string(), peer(1)).expect("a place"));
         }
         assert_eq!(begin("one more", peer(1)).map(drop), Err(Busy));
-        // The same again is no more work, whoever asks.
+        // The same password again starts no second check, from any address.
         for from in [peer(1), peer(2)] {
             begin("0", from).expect("it is under way");
         }

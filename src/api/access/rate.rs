@@ -1,8 +1,8 @@
-//! How many requests are answered: the bucket of tokens of `rate_limit` in the web configuration.
+//! The rate limit of requests: the token bucket of `rate_limit` in the web configuration.
 //!
-//! It is one bucket for all clients and paths, as in Prometheus, but for health: who looks whether the
-//! process lives must not end it. A request without a token is 429 at once, before anybody asks who it
-//! is from; nothing waits.
+//! There is one bucket for all clients and paths, as in Prometheus. Health checks are exempt: a rate
+//! limit must not make a probe restart the process. A request without a token is answered 429 at once,
+//! before the login; no request waits.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,37 +17,38 @@ use super::super::{AppState, routes};
 use crate::config::RateLimit;
 use crate::telemetry::RATE;
 
-/// The answer to a request that is one too many.
+/// The body of a 429.
 const TOO_MANY: &str =
     "Too Many Requests: more than rate_limit in the web configuration lets through\n";
 
-/// Tokens for requests. Kept is when the bucket is full again: what it lacks until then has been taken.
+/// A token bucket, stored as the time at which it is full again.
 pub(super) struct Bucket(Mutex<Instant>);
 
 impl Bucket {
-    /// A full one.
+    /// A full bucket.
     pub(super) fn new(now: Instant) -> Self {
         Self(Mutex::new(now))
     }
 
-    /// Takes a token; else says after what time there is one.
+    /// Takes a token, or returns the time until one is available.
     fn take(&self, limit: RateLimit, now: Instant) -> Result<(), Duration> {
         let mut full_at = self.0.lock();
         let whole = limit.interval.saturating_mul(limit.burst);
-        // What was taken under another limit counts as no more than all of this one.
+        // Tokens that were taken under a previous limit count as at most the whole bucket of this
+        // one.
         let lacking = full_at.saturating_duration_since(now).min(whole);
         let taken = lacking.saturating_add(limit.interval);
         let (left, answer) = match taken <= whole {
             true => (taken, Ok(())),
             false => (lacking, Err(taken - whole)),
         };
-        // Beyond all times nothing is taken.
+        // A time that `Instant` cannot hold takes nothing.
         *full_at = now.checked_add(left).unwrap_or(*full_at);
         answer
     }
 }
 
-/// Lets a request through while there are tokens.
+/// Passes a request on while there are tokens.
 pub(in crate::api) async fn limit(
     State(state): State<Arc<AppState>>,
     request: Request,
@@ -64,7 +65,7 @@ pub(in crate::api) async fn limit(
         Ok(()) => next.run(request).await,
         Err(wait) => {
             state.metrics.http.limits.reached(RATE);
-            // Whole seconds, and never "at once".
+            // Whole seconds, and never 0.
             let later = HeaderValue::from(wait.as_secs() + 1);
             (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, later)], TOO_MANY)
                 .into_response()

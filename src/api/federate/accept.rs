@@ -1,8 +1,8 @@
-//! The format of the page, and how its names are escaped, as a header `Accept` requests.
+//! Negotiates the format of the page and the escaping of names from the header `Accept`.
 //!
-//! The rules are those of Prometheus: clauses are read by falling weight, and the first clause that a format answers
-//! decides. `*/*` alone is answered by no format, so that a client which takes anything gets text. Not written are
-//! protocol buffers as text (`encoding=text` and `compact-text`), which are for people.
+//! The rules are those of Prometheus: clauses are read in falling weight, and the first clause that matches a format
+//! decides. A bare `*/*` matches no format, so such a client gets text. The textual forms of protocol buffers
+//! (`encoding=text` and `compact-text`), which are for people, are not supported.
 
 use crate::api::escaping::Escaping;
 
@@ -10,10 +10,10 @@ use crate::api::escaping::Escaping;
 const TEXT_VERSION: &str = "0.0.4";
 /// The message of the format in protocol buffers.
 const MESSAGE: &str = "io.prometheus.client.MetricFamily";
-/// Clauses that are read; no client has as many.
+/// Most clauses that are read; no known client sends as many.
 const MOST_CLAUSES: usize = 64;
 
-/// How the page is written.
+/// The format of the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Format {
     pub(super) encoding: Encoding,
@@ -24,13 +24,13 @@ pub(super) struct Format {
 pub(super) enum Encoding {
     /// The text format of Prometheus.
     Text,
-    /// Messages `MetricFamily`, each with its length before it.
+    /// `MetricFamily` messages, each preceded by its length.
     Protobuf,
 }
 
 impl Format {
-    /// What a header `Accept` asks for. The last clause that names a way of escaping decides that, up to the clause
-    /// that is answered.
+    /// What a header `Accept` asks for. The escaping comes from the last clause that names one, up to and including
+    /// the clause that matches.
     pub(super) fn asked_for(accept: &str) -> Self {
         let mut escaping = Escaping::Underscores;
         for clause in in_order(accept) {
@@ -57,8 +57,8 @@ impl Format {
     }
 }
 
-/// The clauses of a header in the order of Prometheus. It is no order by weight alone: a clause that names its type
-/// passes an open one in front of it.
+/// The clauses of a header in the order of Prometheus. The order is not by weight alone: a clause with a concrete
+/// type moves before a wildcard clause directly in front of it.
 fn in_order(accept: &str) -> Vec<Clause<'_>> {
     let mut clauses: Vec<Clause<'_>> = Vec::new();
     for clause in accept.split(',').filter_map(Clause::parse).take(MOST_CLAUSES) {
@@ -68,7 +68,7 @@ fn in_order(accept: &str) -> Vec<Clause<'_>> {
     clauses
 }
 
-/// A clause of a header `Accept`; parameters that are not there are empty.
+/// A clause of a header `Accept`; missing parameters are empty.
 #[derive(Default)]
 struct Clause<'a> {
     kind: &'a str,
@@ -81,7 +81,7 @@ struct Clause<'a> {
 }
 
 impl<'a> Clause<'a> {
-    /// `None` where it names no type.
+    /// `None` if the clause names no type.
     fn parse(text: &'a str) -> Option<Self> {
         let blank = |text: &'a str| text.trim_matches(' ');
         let mut parts = blank(text).split(';');
@@ -111,7 +111,7 @@ impl<'a> Clause<'a> {
         Some(clause)
     }
 
-    /// Whether it goes before one that stands right in front of it.
+    /// Whether this clause sorts before `other`, which is directly in front of it.
     fn passes(&self, other: &Self) -> bool {
         let names = |own: &str, others: &str| own != "*" && others == "*";
         self.weight > other.weight
@@ -119,14 +119,14 @@ impl<'a> Clause<'a> {
             || names(self.subtype, other.subtype)
     }
 
-    /// The format that answers it.
+    /// The format that this clause matches.
     fn encoding(&self) -> Option<Encoding> {
         if self.takes("application", "vnd.google.protobuf")
             && (self.proto, self.encoding) == (MESSAGE, "delimited")
         {
             return Some(Encoding::Protobuf);
         }
-        // Who names the type may leave out the version.
+        // The version is optional with a concrete type.
         let is_named = (self.kind, self.subtype) == ("text", "plain");
         let version = if is_named && self.version.is_empty() { TEXT_VERSION } else { self.version };
         (self.takes("text", "plain") && version == TEXT_VERSION).then_some(Encoding::Text)
@@ -179,7 +179,7 @@ mod tests {
         use Escaping::{Dots, Underscores, Utf8, Values};
         let message = "proto=io.prometheus.client.MetricFamily";
         let delimited = format!("application/vnd.google.protobuf;{message};encoding=delimited");
-        // What Prometheus 3 asks for, with native histograms and without.
+        // The header of Prometheus 3, with native histograms and without.
         let native = format!(
             "{delimited};escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=1.0.0;\
              escaping=allow-utf-8;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,\

@@ -1,4 +1,5 @@
-//! A native histogram with custom bounds as a classic one, which is what formats have for such bounds.
+//! Converts a native histogram with custom bounds to a classic one, the only form that the formats
+//! have for it.
 
 use crate::model::Histogram;
 use crate::promql::histogram::FloatHistogram;
@@ -7,7 +8,7 @@ use crate::promql::histogram::FloatHistogram;
 pub(super) struct Classic {
     pub(super) count: f64,
     pub(super) sum: f64,
-    /// Upper bounds, and how many observations are not above. The last bucket, up to +Inf, has all and is left out.
+    /// Upper bounds with cumulative counts. The last bucket, up to +Inf, equals `count` and is omitted.
     pub(super) buckets: Vec<(f64, f64)>,
 }
 

@@ -1,7 +1,7 @@
-//! `GET /federate`: the newest sample of every series that matches, as text or in protocol buffers.
+//! `GET /federate`: the newest sample of each matching series, as text or in protocol buffers.
 //!
-//! Which of both, and how names are escaped that a client may not know, the header `Accept` says (`accept`). Native
-//! histograms are for protocol buffers; text has those with custom bounds only, as classic histograms.
+//! The header `Accept` selects the format and the escaping of names (`accept`). Protocol buffers carry all native
+//! histograms; text carries only those with custom bounds, as classic histograms.
 
 mod accept;
 mod classic;
@@ -45,7 +45,7 @@ pub(super) async fn federate(
     }
 }
 
-/// The page, and the turn in which it was made.
+/// The page, and the permit under which it was made.
 async fn written(
     state: &AppState,
     parameters: &Parameters,
@@ -66,12 +66,13 @@ async fn written(
             let (more, held) = of_each_series(state, matchers, range, newest).await?;
             found.extend(more);
             all_held.push(held);
-            // At once: the same selector may be given many times.
+            // Deduplicates after each selector: the same selector may be given many times.
             found = state.workers.run(move |_: &Caller<'_>| Ok(each_once(found))).await?;
         }
         let external = state.global().external_labels.clone();
         found.iter_mut().for_each(|one| one.external = external.clone());
-        // In protocol buffers a family is made before it is put on the page.
+        // In protocol buffers a family is built before it is appended to the page, so it is in
+        // memory twice.
         let copies = if format.encoding == Encoding::Protobuf { 2 } else { 1 };
         let bytes = found.iter().map(|one: &Newest| copies * one.bytes_on_page(format.encoding));
         let mut page_held = state.evaluator().engine.nothing();
@@ -83,14 +84,14 @@ async fn written(
     state.in_turn(page).await
 }
 
-/// By their labels.
+/// Sorts by labels and removes duplicates.
 fn each_once(mut found: Vec<Newest>) -> Vec<Newest> {
     found.sort_by(|a, b| a.labels.cmp(&b.labels));
     found.dedup_by(|a, b| a.labels == b.labels);
     found
 }
 
-/// A series' last sample in the range, unless it is stale.
+/// The last sample of a series in the range, unless it is stale.
 fn newest_of(labels: &Labels, points: Points<'_>) -> Result<Option<Newest>, ApiError> {
     let mut last = None;
     for point in points {
@@ -108,16 +109,16 @@ fn newest_of(labels: &Labels, points: Points<'_>) -> Result<Option<Newest>, ApiE
     }))
 }
 
-/// The same, unless it is a histogram that text cannot have.
+/// Like [`newest_of`], but skips histograms that text cannot express.
 fn newest_for_text(labels: &Labels, points: Points<'_>) -> Result<Option<Newest>, ApiError> {
     Ok(newest_of(labels, points)?.filter(|newest| newest.fits(Encoding::Text)))
 }
 
-/// By metric, kind and labels.
+/// The page, in the order of metric, kind and labels.
 fn page(mut found: Vec<Newest>, format: Format) -> Vec<u8> {
     found.sort_by(|a, b| a.family().cmp(&b.family()));
     let families = found.chunk_by(|a, b| a.family() == b.family());
-    // Without a name it cannot be scraped.
+    // A family without a name cannot be scraped.
     let families = families.filter(|family| !family[0].metric().is_empty());
     match format.encoding {
         Encoding::Text => text::page(families, format.escaping).into_bytes(),

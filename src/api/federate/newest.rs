@@ -1,4 +1,4 @@
-//! The newest sample of a series: its labels as the page has them, the family that it belongs to, and its size.
+//! The newest sample of a series: its labels on the page, its family, and its size.
 
 use std::borrow::Cow;
 
@@ -7,28 +7,28 @@ use crate::api::escaping::Escaping;
 use crate::api::selected::Made;
 use crate::model::{Histogram, Labels, METRIC_NAME, ResetHint, Value};
 
-/// Bytes of a sample on the page, beside its labels and its buckets.
+/// Bytes of a sample on the page, without its labels and buckets.
 const SAMPLE_BYTES: usize = 64;
-/// How many times as long as they are labels may be on the page: a character of a name may be escaped by its number.
+/// Largest growth of labels by escaping: a character of a name may be escaped by its number.
 const ESCAPED: usize = 8;
-/// The label of a target that a scrape would put its own into.
+/// The label that a scrape would fill with its own target.
 const INSTANCE: &str = "instance";
-/// The most bytes that a bucket, a span or a bound of a histogram takes in protocol buffers.
+/// Most bytes of a bucket, a span or a bound of a histogram in protocol buffers.
 const ELEMENT_BYTES: usize = 24;
-/// Lines of a classic histogram beside those of its bounds: +Inf, sum and count.
+/// Lines of a classic histogram beside one for each bound: +Inf, sum and count.
 const MORE_LINES: usize = 3;
 
-/// A series' newest sample.
+/// The newest sample of a series.
 pub(super) struct Newest {
     pub(super) labels: Labels,
-    /// Those of the server, which a series gets where it has none of the name.
+    /// External labels of the server; a series gets each one whose name it does not have.
     pub(super) external: Labels,
     /// Milliseconds since 1970.
     pub(super) time: i64,
     pub(super) value: Value,
 }
 
-/// What the metrics of one family are.
+/// The kind of the samples of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Float,
@@ -37,13 +37,13 @@ pub(super) enum Kind {
 }
 
 impl Newest {
-    /// The name of its metric; empty where it has none.
+    /// The name of the metric; empty if the series has none.
     pub(super) fn metric(&self) -> &str {
         self.labels.get(METRIC_NAME)
     }
 
-    /// Samples of one metric and kind are one family. A metric with several kinds has several families, which
-    /// Prometheus reads.
+    /// Samples of one metric and one kind form a family. A metric with several kinds has several families;
+    /// Prometheus reads that.
     pub(super) fn family(&self) -> (&str, Kind) {
         let kind = match &self.value {
             Value::Float(_) => Kind::Float,
@@ -55,8 +55,8 @@ impl Newest {
         (self.metric(), kind)
     }
 
-    /// Names and values of its labels, without that of the metric, then what it gets: external labels, and an empty
-    /// `instance`, so that a scrape does not add that of its own target.
+    /// Names and values of the labels on the page, without the metric name: own labels, external labels, and an
+    /// empty `instance`, so that a scrape does not add the `instance` of its target.
     pub(super) fn pairs(&self, escaping: Escaping) -> impl Iterator<Item = (Cow<'_, str>, &str)> {
         let own = self.labels.iter().filter(|(name, _)| *name != METRIC_NAME);
         let own = own.map(move |(name, value)| (escaping.escaped(name), value));
@@ -68,8 +68,8 @@ impl Newest {
         own.chain(added.map(move |(name, value)| (escaping.escaped(name), value)))
     }
 
-    /// Whether the page can have it in this encoding: text has no native histograms but those with custom bounds,
-    /// which become classic ones.
+    /// Whether the encoding can express the sample. Text has no native histograms except those with custom
+    /// bounds, which become classic ones.
     pub(super) fn fits(&self, encoding: Encoding) -> bool {
         match (&self.value, encoding) {
             (Value::Float(_), _) | (_, Encoding::Protobuf) => true,
@@ -77,7 +77,7 @@ impl Newest {
         }
     }
 
-    /// The most bytes that it takes on the page.
+    /// Most bytes of the sample on the page.
     pub(super) fn bytes_on_page(&self, encoding: Encoding) -> usize {
         let labels = self.labels.as_bytes().len() + self.external.as_bytes().len();
         let sample = ESCAPED * labels + SAMPLE_BYTES;
@@ -97,7 +97,7 @@ impl Made for Newest {
     fn more_bytes(&self) -> usize {
         match &self.value {
             Value::Float(_) => 0,
-            // Each element has eight bytes.
+            // Each element takes eight bytes.
             Value::Histogram(histogram) => size_of::<Histogram>() + 8 * histogram.elements(),
         }
     }

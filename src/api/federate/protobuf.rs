@@ -1,7 +1,7 @@
-//! The page in protocol buffers: messages `MetricFamily`, each with its length before it.
+//! The page in protocol buffers: `MetricFamily` messages, each preceded by its length.
 //!
-//! Floats have no type. A native histogram has the spans that it was stored with, and its counts are floats whatever
-//! they were. One with custom bounds is written as a classic histogram.
+//! Floats are untyped. A native histogram keeps its stored spans, and its counts are written as floats even if they
+//! were integers. A histogram with custom bounds is written as a classic one.
 
 use prost::{Message, encode_length_delimiter};
 
@@ -14,7 +14,7 @@ use crate::api::proto::client::{
 };
 use crate::model::{Counts, Histogram, Span, Value, counts_of};
 
-/// The page of these families, each of which has a name and a sample.
+/// The page of these families. Each family has a name and at least one sample.
 pub(super) fn page<'a>(
     families: impl Iterator<Item = &'a [Newest]>,
     escaping: Escaping,
@@ -30,7 +30,7 @@ pub(super) fn page<'a>(
         message.clear();
         let name = Some(escaping.escaped(metric).into_owned());
         append(&mut message, &MetricFamily { name, r#type: Some(kind.into()), metric: Vec::new() });
-        // A message may come in parts: of the metrics, one is in memory at a time.
+        // Protobuf merges repeated fields, so one metric at a time is encoded and dropped.
         for sample in family {
             let metric = vec![of_sample(sample, escaping)];
             append(&mut message, &MetricFamily { metric, ..MetricFamily::default() });

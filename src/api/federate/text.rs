@@ -1,7 +1,7 @@
 //! The page in the text format of Prometheus, version 0.0.4.
 //!
-//! Floats have no type. Histograms are classic ones. A name that the format knows only in quotes is written among the
-//! labels.
+//! Floats are untyped. Histograms are classic ones. A name that the format allows only in quotes is written inside
+//! the braces, among the labels.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use crate::api::escaping::{Escaping, is_plain};
 use crate::model::Value;
 use crate::promql::format::general;
 
-/// The page of these families, each of which has a name and a sample.
+/// The page of these families. Each family has a name and at least one sample.
 pub(super) fn page<'a>(families: impl Iterator<Item = &'a [Newest]>, escaping: Escaping) -> String {
     let mut out = String::new();
     for family in families {
@@ -36,17 +36,17 @@ pub(super) fn page<'a>(families: impl Iterator<Item = &'a [Newest]>, escaping: E
     out
 }
 
-/// What the lines of a sample share.
+/// The parts that all lines of a sample share.
 struct Lines<'a> {
-    /// Not in quotes.
+    /// Unquoted.
     name: &'a str,
-    /// At least one.
+    /// Not empty.
     labels: String,
     time: i64,
 }
 
 impl Lines<'_> {
-    /// A line, for the bucket up to `bound` if there is one.
+    /// Appends a line; for the bucket up to `bound`, if there is one.
     fn push(&self, out: &mut String, suffix: &str, bound: Option<f64>, value: f64) {
         let (name, labels) = (self.name, &self.labels);
         let _ = match is_plain(name) {
@@ -73,7 +73,7 @@ fn number(value: f64) -> String {
     if value == 0.0 { "0".to_owned() } else { general(value) }
 }
 
-/// A name, in quotes where the format wants them.
+/// A name, quoted if the format needs quotes.
 fn shown(name: &str) -> Cow<'_, str> {
     if is_plain(name) { Cow::Borrowed(name) } else { Cow::Owned(quote(name)) }
 }

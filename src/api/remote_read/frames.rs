@@ -6,8 +6,8 @@
 //! └───────────────┴───────────────────────┴─────────────────────┘  of the message alone
 //! ```
 //!
-//! Chunks are of kinds that the protocol knows, and are copied as they are. A client takes every
-//! frame for a series of its own, so a series is cut into several frames only when one would pass [`MAX_FRAME_BYTES`].
+//! Chunks have kinds that the protocol knows and are copied unchanged. A client takes every frame for a separate
+//! series, so a series is split into frames only if one frame would exceed [`MAX_FRAME_BYTES`].
 
 use prost::encoding::encode_varint;
 
@@ -17,8 +17,8 @@ use crate::model::LabelsRef;
 
 use super::protobuf::{bytes_len, int_len, put_bytes, put_int, put_length, put_uint};
 
-/// Appends a series in as many frames as it needs: one, unless it is huge. A series without
-/// chunks has no frame.
+/// Appends a series in one frame, or in several if it is too large for one. A series without chunks
+/// has no frame.
 pub(super) fn push_series(
     out: &mut Vec<u8>,
     labels: LabelsRef<'_>,
@@ -33,7 +33,7 @@ pub(super) fn push_series(
     }
 }
 
-/// How many of the chunks go into the next frame: at least one.
+/// The number of chunks that go into the next frame; at least one.
 fn frame_end(chunks: &[Chunk], limit: usize) -> usize {
     let mut size = 0_usize;
     let fits = chunks.iter().take_while(|chunk| {
@@ -69,7 +69,7 @@ fn push_frame(out: &mut Vec<u8>, labels: LabelsRef<'_>, chunks: &[Chunk], query:
     out[checksum_at..payload_at].copy_from_slice(&checksum);
 }
 
-/// Bytes of the message `Chunk`.
+/// Length of the message `Chunk` in bytes.
 fn chunk_len(chunk: &Chunk) -> usize {
     let kind = 2;
     int_len(chunk.min_time) + int_len(chunk.max_time) + kind + bytes_len(chunk.data.len())
@@ -100,7 +100,7 @@ mod tests {
         Labels::from_pairs([("__name__", "up")]).expect("valid")
     }
 
-    /// Takes frames apart with a decoder that shares no code with the encoder.
+    /// Decodes frames with code that the encoder does not share.
     fn read(mut bytes: &[u8]) -> Vec<v1::ChunkedReadResponse> {
         let mut frames = Vec::new();
         while !bytes.is_empty() {
@@ -157,7 +157,7 @@ mod tests {
         let counts: Vec<usize> =
             read(&out).iter().map(|frame| frame.chunked_series[0].chunks.len()).collect();
         assert_eq!(counts, [2, 2, 1]);
-        // A chunk larger than a frame goes alone.
+        // A chunk larger than a frame gets a frame of its own.
         assert_eq!(frame_end(&chunks, 10), 1);
     }
 }

@@ -1,9 +1,8 @@
 //! Remote read: `POST /api/v1/read`.
 //!
-//! Both types of answer read the store in runs of series, a bounded amount ahead of the client.
-//! Requests beyond the gate wait in line for a bounded time; a client that goes away, or takes
-//! nothing of its answer for long, ends its work. What keeps a processor busy is done by the
-//! workers, so that writes go on.
+//! Both answer types read the store in runs of series, a bounded amount ahead of the client. Reads
+//! beyond the limit wait for a permit for a bounded time. A read ends when its client disconnects
+//! or accepts no data for too long. CPU-heavy work runs on the workers, so that writes go on.
 
 mod frames;
 mod protobuf;
@@ -40,17 +39,17 @@ use crate::telemetry::HttpMetrics;
 
 use request::{Query, ReadRequest};
 
-/// The name of the setting of how many there may be at a time.
+/// The setting that limits concurrent remote reads.
 const SETTING: &str = "remote-read-max-concurrency";
 
-/// How many remote reads are under way at a time, and how long others may wait, and have others wait.
+/// Limits of concurrent remote reads.
 #[derive(Debug, Clone, Copy)]
 pub struct ReadLimits {
-    /// Reads under way; of [`READS_PER_SAMPLE_READ`] one may have its answer whole in memory.
+    /// Concurrent reads; one in [`READS_PER_SAMPLE_READ`] may hold its whole answer in memory.
     pub at_once: usize,
-    /// Longest wait in line.
+    /// Longest wait for a permit.
     pub wait: Duration,
-    /// How long a client may take nothing of its answer.
+    /// How long a client may accept no data of its answer.
     pub stall: Duration,
 }
 
@@ -61,18 +60,18 @@ impl Default for ReadLimits {
 }
 
 impl ReadLimits {
-    /// Answers that may be whole in memory.
+    /// Answers that may be in memory whole.
     fn sample_reads(&self) -> usize {
         (self.at_once / READS_PER_SAMPLE_READ).max(1)
     }
 }
 
-/// How many reads may be under way; further ones wait in line.
+/// Permits for remote reads; further reads wait.
 pub(super) struct ReadGate {
     all: Arc<Semaphore>,
-    /// Bodies on their way: a slow client holds no more than it sent, and no place in line.
+    /// Bodies being received: a slow client holds only the bytes that it sent, and no permit.
     pub(super) bodies: Intake,
-    /// Answers that are whole in memory.
+    /// Permits for answers that are in memory whole.
     samples: Arc<Semaphore>,
     limits: ReadLimits,
 }
@@ -87,7 +86,7 @@ impl ReadGate {
         }
     }
 
-    /// A turn, while there is still time to wait.
+    /// Waits for a permit until the time is up.
     async fn turn(
         &self,
         among: &Arc<Semaphore>,
@@ -109,8 +108,8 @@ impl ReadGate {
     }
 }
 
-/// `POST /api/v1/read`. What the body is said to be by `Content-Type` and `Content-Encoding` is not
-/// looked at, as Prometheus does not: it is a snappy block with a request, or refused with 400.
+/// `POST /api/v1/read`. As in Prometheus, `Content-Type` and `Content-Encoding` are ignored: a body
+/// that is not a snappy block with a request is refused with 400.
 pub(super) async fn remote_read(
     State(state): State<Arc<AppState>>,
     headers: HeaderMap,
@@ -122,7 +121,8 @@ pub(super) async fn remote_read(
     let most = state.writes.limits().decoded_bytes;
     if let Err(refused) = check_decoded(&body.bytes, most) {
         state.metrics.http.limits.reached(DECODED_SIZE);
-        // Beyond the most that the setting may be the decoder refuses it, in Prometheus' words.
+        // Beyond the largest value of the setting the decoder refuses the body, in Prometheus'
+        // words.
         if most < MAX_DECODED_BYTES {
             return Err(refused);
         }
@@ -131,13 +131,13 @@ pub(super) async fn remote_read(
     let deadline = Instant::now() + gate.limits.wait;
     let permit = gate.turn(&gate.all, deadline, &state.metrics.http);
     let permit = permit.instrument(info_span!("wait")).await?;
-    // It may have waited long.
+    // Checked again: the request may have waited long.
     state.pressure.check_read()?;
     let bytes = body.bytes.clone();
     let decode =
         move |set: &mut PatternSet, caller: &Caller<'_>| ReadRequest::decode(&bytes, set, caller);
     let compile_deadline = patterns::compile_deadline(&state);
-    // Whatever a body unpacks to, it is work for the workers.
+    // Decoding may expand the body a lot, so it runs on the workers.
     let request = patterns::read(&state, &compile_deadline, usize::MAX, decode);
     let (mut request, room) = request.instrument(info_span!("decode")).await?;
     drop(body);
@@ -158,7 +158,7 @@ pub(super) async fn remote_read(
         }
         ResponseType::StreamedXorChunks => {
             let body = stream::start(state, store, request.queries, (permit, watch, room)).await?;
-            // Clients compare the beginning of this, blank included.
+            // Clients compare this prefix, including the blank.
             const FRAMES: &str =
                 "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse";
             Ok(([(CONTENT_TYPE, FRAMES)], body).into_response())
@@ -166,7 +166,7 @@ pub(super) async fn remote_read(
     }
 }
 
-/// The same error, with the setting whose part a limit is.
+/// Adds the setting of which the limit is a part.
 fn named(error: StoreError) -> StoreError {
     match error {
         StoreError::Limit(what) => {
@@ -196,8 +196,8 @@ mod tests {
     use crate::telemetry::Metrics;
     use crate::wire::snappy;
 
-    // One thread and a store that never waits: what is done on this thread is done when it is
-    // polled, and only what the workers do is still to come while they have no place.
+    // The runtime has one thread and the store never waits: work on this thread is done after one
+    // poll, and only work for the workers is pending while they have no permit.
 
     async fn one_series() -> (Arc<AppState>, SharedStore) {
         let store = store_of(1).await;
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(state.metrics.http.read_series.get(), 1);
     }
 
-    /// A request for every series; the wire's number of the type of answer.
+    /// A request for every series; `response_type` is the answer type on the wire.
     fn request(response_type: i32) -> Body {
         let matcher = v1::LabelMatcher { r#type: 0, name: METRIC_NAME.into(), value: "up".into() };
         let query =
@@ -293,7 +293,7 @@ mod tests {
 
     async fn limited(limits: ReadLimits) -> Arc<AppState> {
         let state = AppState::new(Arc::new(Metrics::new())).with_read_limits(limits);
-        // Several runs: an answer of one piece is whole before anybody has to take it.
+        // Several runs: an answer of one piece would be complete before a client takes it.
         state.open(store_of(30).await);
         Arc::new(state)
     }
@@ -328,7 +328,8 @@ mod tests {
             for _ in 0..3 * MAX_CONCURRENT_READS {
                 let read =
                     remote_read(State(state.clone()), HeaderMap::new(), request(response_type));
-                // Each gets its turn though nobody takes anything of the answers before.
+                // Each read gets its permit although no client takes anything of the earlier
+                // answers.
                 held.push(read.await.expect("an answer").into_body());
             }
             let all = state.reads.all.acquire_many(MAX_CONCURRENT_READS as u32).await;

@@ -1,7 +1,7 @@
-//! The few protobuf primitives that the answers are written with.
+//! The protobuf primitives that the answers need.
 //!
-//! Values equal to the default of proto3 are left out, as every encoder does; a double is the
-//! default only when all its bits are zero, so that -0.0 survives.
+//! Default values of proto3 are omitted, as every encoder does. A double is the default only if all
+//! its bits are zero, so -0.0 is written.
 
 use prost::encoding::{encode_varint, encoded_len_varint};
 
@@ -11,7 +11,7 @@ use crate::model::varint::zigzag;
 const VARINT: u64 = 0;
 /// Wire type of doubles.
 const FIXED64: u64 = 1;
-/// Wire type of everything with a length.
+/// Wire type of all fields with a length.
 const BYTES: u64 = 2;
 
 /// Appends an unsigned number unless it is 0.
@@ -21,7 +21,7 @@ pub(super) fn put_uint(out: &mut Vec<u8>, field: u64, value: u64) {
     }
 }
 
-/// Appends an unsigned number, also when it is 0: for an arm of a oneof.
+/// Appends an unsigned number, also if it is 0: for a member of a oneof.
 pub(super) fn put_uint_always(out: &mut Vec<u8>, field: u64, value: u64) {
     encode_varint(field << 3 | VARINT, out);
     encode_varint(value, out);
@@ -44,13 +44,13 @@ pub(super) fn put_double(out: &mut Vec<u8>, field: u64, value: f64) {
     }
 }
 
-/// Appends a double, also when it is 0: for an arm of a oneof.
+/// Appends a double, also if it is 0: for a member of a oneof.
 pub(super) fn put_double_always(out: &mut Vec<u8>, field: u64, value: f64) {
     encode_varint(field << 3 | FIXED64, out);
     out.extend_from_slice(&value.to_bits().to_le_bytes());
 }
 
-/// Appends the key and the length that stand before so many bytes.
+/// Appends the key and the length of a field of `length` bytes.
 pub(super) fn put_length(out: &mut Vec<u8>, field: u64, length: usize) {
     encode_varint(field << 3 | BYTES, out);
     encode_varint(length as u64, out);
@@ -62,7 +62,7 @@ pub(super) fn put_bytes(out: &mut Vec<u8>, field: u64, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Appends packed `sint64`s unless there are none.
+/// Appends packed `sint64`s unless the list is empty.
 pub(super) fn put_packed_sints(out: &mut Vec<u8>, field: u64, values: &[i64]) {
     if values.is_empty() {
         return;
@@ -73,7 +73,7 @@ pub(super) fn put_packed_sints(out: &mut Vec<u8>, field: u64, values: &[i64]) {
     }
 }
 
-/// Appends packed doubles unless there are none.
+/// Appends packed doubles unless the list is empty.
 pub(super) fn put_packed_doubles(out: &mut Vec<u8>, field: u64, values: &[f64]) {
     if values.is_empty() {
         return;
@@ -84,20 +84,20 @@ pub(super) fn put_packed_doubles(out: &mut Vec<u8>, field: u64, values: &[f64]) 
     }
 }
 
-/// Makes a field of the bytes that were appended since `start`: the key and the length are put
-/// before them.
+/// Turns the bytes that were appended since `start` into a field: inserts its key and length before
+/// them.
 pub(super) fn enclose(out: &mut Vec<u8>, field: u64, start: usize) {
     let mut head = Vec::with_capacity(16);
     put_length(&mut head, field, out.len() - start);
     out.splice(start..start, head);
 }
 
-/// Bytes of an `int64` field, which is left out when it is 0.
+/// Bytes of an `int64` field, which is omitted if it is 0.
 pub(super) fn int_len(value: i64) -> usize {
     if value == 0 { 0 } else { 1 + encoded_len_varint(value as u64) }
 }
 
-/// Bytes of a field that holds so many bytes. Field numbers are below 16 here.
+/// Bytes of a field with `length` bytes of content. Field numbers are below 16 here.
 pub(super) fn bytes_len(length: usize) -> usize {
     1 + encoded_len_varint(length as u64) + length
 }

@@ -1,7 +1,7 @@
-//! A read request: from the body to matchers and ranges, and the choice of the answer's type.
+//! Decodes a read request to matchers and ranges, and chooses the type of the answer.
 //!
-//! Whatever is wrong here is the client's fault and answered with 400. Prost would make a struct
-//! of every two bytes of a hostile body, so its fields are counted before it is decoded.
+//! Every error here is the client's and is answered with 400. Prost would allocate a struct for
+//! every two bytes of a hostile body, so the fields are counted before the body is decoded.
 
 use prost::Message;
 use prost::encoding::{WireType, decode_key, decode_varint};
@@ -14,23 +14,24 @@ use crate::limits::{MAX_READ_FIELDS, MAX_READ_MATCHERS, MAX_READ_QUERIES, NO_SET
 use crate::model::{Labels, MatchOp, Matcher, PatternSet, TimeRange};
 use crate::wire::{WireError, snappy};
 
-/// A request that makes sense.
+/// A valid request.
 #[derive(Debug)]
 pub(super) struct ReadRequest {
-    /// What is asked for, in order.
+    /// The queries, in their order.
     pub(super) queries: Vec<Query>,
-    /// How to answer.
+    /// The type of the answer.
     pub(super) response: ResponseType,
 }
 
-/// One query. Hints are advice that we do not need: the window is that of the query.
+/// One query. Hints are ignored: the range is the one of the query.
 #[derive(Debug)]
 pub(super) struct Query {
-    /// All must pass. Without any the answer is empty, as with Prometheus; to a store none mean everything.
+    /// All must match. A query without matchers has an empty answer, as in Prometheus; a store would select
+    /// everything.
     pub(super) matchers: Vec<Matcher>,
-    /// Both ends belong to it; may end before it starts.
+    /// Inclusive at both ends; the end may be before the start.
     pub(super) range: TimeRange,
-    /// What series get in the answer that have no labels of these names.
+    /// External labels; a series in the answer gets each one whose name it does not have.
     pub(super) external: Labels,
 }
 
@@ -70,8 +71,8 @@ impl ReadRequest {
 }
 
 impl Query {
-    /// Has series answered with these labels, where they have none of the names, and found by them: who asks for one
-    /// of these labels gets the series that have it, and those that get it in the answer.
+    /// Adds external labels to the answer and to the matching: a matcher on one of these labels finds series that
+    /// have the label and series that get it in the answer.
     pub(super) fn add_external(&mut self, external: &Labels) {
         for matcher in &mut self.matchers {
             let (name, value) = (matcher.name(), matcher.value());
@@ -82,7 +83,7 @@ impl Query {
         self.external = external.clone();
     }
 
-    /// What it asks for, as the log shows it.
+    /// The query as text for the log.
     pub(super) fn shown(&self) -> String {
         let matchers: Vec<String> = self.matchers.iter().map(ToString::to_string).collect();
         format!("{{{}}} from {} to {}", matchers.join(","), self.range.start, self.range.end)
@@ -110,7 +111,7 @@ fn decode_matcher(
     reader.matcher(op, &matcher.name, &matcher.value)
 }
 
-/// The first type that we know; SAMPLES when none is asked for.
+/// The first type that this server supports; SAMPLES if the request names none.
 fn negotiate(accepted: &[i32]) -> Result<ResponseType, ApiError> {
     if accepted.is_empty() {
         return Ok(ResponseType::Samples);
@@ -127,7 +128,7 @@ fn negotiate(accepted: &[i32]) -> Result<ResponseType, ApiError> {
 }
 
 /// Counts the fields of the request, of its queries and of their hints, and the packed response
-/// types, against [`MAX_READ_FIELDS`].
+/// types; fails beyond [`MAX_READ_FIELDS`].
 fn check_fields(message: &[u8]) -> Result<(), ApiError> {
     let mut budget = MAX_READ_FIELDS;
     count_fields(message, &mut budget, &mut |field, query, budget| match field {
@@ -140,10 +141,10 @@ fn check_fields(message: &[u8]) -> Result<(), ApiError> {
     })
 }
 
-/// Takes a field with a length: its number, its bytes and what is left of the budget.
+/// Receives a field with a length: its number, its bytes and the rest of the budget.
 type Inside<'a> = dyn FnMut(u32, &[u8], &mut usize) -> Result<(), ApiError> + 'a;
 
-/// Walks one message and hands every field with a length to `inside`.
+/// Walks one message and passes every field with a length to `inside`.
 fn count_fields(
     mut message: &[u8],
     budget: &mut usize,
@@ -199,7 +200,7 @@ mod tests {
         ReadRequest::decode(&body, &mut set, &HERE).map_err(|error| error.to_string())
     }
 
-    /// A caller that waits.
+    /// A caller that still waits for the result.
     const HERE: Caller<'_> = Caller(&|| false);
 
     fn with_patterns<'a>(patterns: impl Iterator<Item = &'a str>) -> Vec<u8> {
@@ -302,7 +303,7 @@ mod tests {
         check(b"\x0a\x04\x1a\x02\x08\x09", "invalid matcher type");
         check(b"\x0a\x07\x1a\x05\x08\x02\x1a\x01[", "error parsing regexp");
         check(b"\x12\x01\x07", "server does not support any of the requested response types: [7]");
-        // Two bytes a query, two bytes a matcher, one byte a response type.
+        // Two bytes for a query, two bytes for a matcher, one byte for a response type.
         check(&[0x0a, 0].repeat(MAX_READ_QUERIES + 1), "more than 256 queries");
         check(&[0x0a, 0].repeat(MAX_READ_FIELDS + 1), "fields");
         let mut matchers = vec![0x0a, 0x80, 0x80, 0x08];

@@ -1,8 +1,8 @@
-//! The series of a selection, read in runs, a few runs ahead of the consumer.
+//! Reads the series of a selection in runs, a few runs ahead of the consumer.
 //!
-//! How many series a run has follows the bytes that it brings ([`RunLength`]), and how many are read ahead too, so that
-//! what is in memory stays near `READ_AHEAD_RUNS` × `READ_RUN_BYTES`, whether a series has one sample or
-//! a million; a single series is never cut, and what it may bring has a limit of its own.
+//! The length of a run adapts to the bytes of its series ([`RunLength`]), and so does the number of runs ahead. Memory
+//! stays near `READ_AHEAD_RUNS` × `READ_RUN_BYTES`, whether a series has one sample or a million. A single series is
+//! never split; its bytes have a limit of their own.
 
 use std::future::Future;
 use std::ops::Range;
@@ -26,9 +26,9 @@ pub(super) struct Runs {
     reader: Arc<dyn SeriesReader>,
     next: usize,
     length: RunLength,
-    /// How many runs may be under way.
+    /// Most runs that are read concurrently.
     ahead: usize,
-    /// Bytes that a series may bring.
+    /// Most bytes of one series.
     most_bytes: usize,
     pending: FuturesOrdered<Pending>,
 }
@@ -44,12 +44,12 @@ pub(super) struct Run {
 }
 
 impl Runs {
-    /// Reads nothing yet. Each series may bring `most_bytes`.
+    /// Starts no read yet. Each series may have at most `most_bytes`.
     pub(super) fn new(selection: Selection, most_bytes: usize) -> Self {
         let Selection { series, reader } = selection;
         let (series, reader): (_, Arc<dyn SeriesReader>) = (Arc::new(series), Arc::from(reader));
         let length = RunLength::new(READ_RUN_SERIES, READ_RUN_BYTES, 1);
-        // Where nobody knows what a series brings the first one says it, if there is one.
+        // If the reader does not know sizes, the first series is read alone to measure them.
         let knows = series.is_empty() || reader.expected_bytes(0).is_some();
         let (next, ahead) = (0, if knows { READ_AHEAD_RUNS } else { 1 });
         let pending = FuturesOrdered::new();
@@ -81,7 +81,7 @@ impl Runs {
         }))
     }
 
-    /// Fails when a series of a run is known to bring too much.
+    /// Fails if a series of the run is known to exceed `most_bytes`.
     fn check(&self, run: &Range<usize>) -> Result<(), StoreError> {
         let too_large = |at: &usize| {
             self.reader.expected_bytes(*at).is_some_and(|bytes| bytes > self.most_bytes)
@@ -98,7 +98,7 @@ impl Runs {
 }
 
 impl Run {
-    /// Labels and chunks of its series.
+    /// The labels and the chunks of each series.
     pub(super) fn series(&self) -> impl Iterator<Item = (&Labels, &[Chunk])> {
         self.series[self.first..].iter().zip(self.chunks.iter().map(Vec::as_slice))
     }

@@ -1,8 +1,8 @@
 //! The answer of the type SAMPLES: one snappy block with a `ReadResponse`.
 //!
-//! The block has to be whole in memory, so samples and bytes are limited: by what a query may hold,
-//! and by a share of all memory. Floats and histograms are written as they are decoded; nothing is
-//! collected in between.
+//! The block is in memory whole, so samples and bytes are limited: by the limits of a query, and by
+//! a share of all memory. Floats and histograms are encoded while they are decoded; no list of
+//! samples is built.
 
 use crate::api::workers::Caller;
 use crate::api::{ApiError, AppState};
@@ -23,10 +23,10 @@ use super::request::Query;
 use super::runs::{Run, Runs};
 use super::window::{around, first_hint, has_point, overlapping, reaches_over};
 
-/// The setting of how many samples there may be, for queries too.
+/// The setting that limits samples, shared with queries.
 const MAX_SAMPLES: &str = "query-max-samples";
 
-/// Reads everything that the queries ask for and gives the compressed answer.
+/// Reads all that the queries select and returns the compressed answer.
 pub(super) async fn answer(
     state: &AppState,
     store: &SharedStore,
@@ -67,14 +67,14 @@ pub(super) async fn answer(
     workers.run(compress).await
 }
 
-/// The answer as far as it is written.
+/// The answer, as far as it is encoded.
 struct Response {
     bytes: Vec<u8>,
     series: u64,
     samples: usize,
     max_samples: usize,
     max_bytes: usize,
-    /// Where it is counted that a limit was reached.
+    /// Counts answers that reach a limit.
     reached: LimitMetrics,
 }
 
@@ -99,8 +99,8 @@ impl Response {
         Ok(self)
     }
 
-    /// Appends a series; false when it has no point in the range, and then nothing is written. For a range that ends
-    /// before it starts it has none, and is written if it reaches over both.
+    /// Appends a series. Returns false and writes nothing if it has no point in the range. If the range ends before
+    /// it starts, the series is written without samples if it spans the range.
     fn push_series(
         &mut self,
         labels: LabelsRef<'_>,
@@ -123,7 +123,7 @@ impl Response {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(labels.as_bytes());
         self.check_limits()?;
-        // Floats before histograms, as Prometheus orders the fields of a series.
+        // Floats before histograms, the order of the fields in Prometheus.
         let of_kind = |floats| overlap.iter().filter(move |c| c.kind.is_floats() == floats);
         for chunk in of_kind(true).chain(of_kind(false)) {
             caller.check()?;
@@ -166,7 +166,7 @@ impl Response {
         let Self { max_samples, max_bytes, .. } = self;
         if self.samples > *max_samples {
             self.reached.reached(MAX_SAMPLES);
-            // Its beginning is what Prometheus says.
+            // The text begins as in Prometheus.
             return Err(ApiError::BadRequest(format!(
                 "exceeded sample limit ({max_samples}), which is the setting {MAX_SAMPLES}, use \
                  STREAMED_XOR_CHUNKS"
@@ -230,7 +230,7 @@ mod tests {
     use crate::chunk::encode_points;
     use crate::model::{Point, Sample};
 
-    /// A caller that waits.
+    /// A caller that still waits for the result.
     const HERE: Caller<'_> = Caller(&|| false);
 
     fn labels() -> Labels {
@@ -245,7 +245,7 @@ mod tests {
         encode_points(&points)
     }
 
-    /// The series as a decoder sees it that shares no code with the encoder.
+    /// The series, decoded with code that the encoder does not share.
     fn decode(response: Response) -> Vec<v1::TimeSeries> {
         v1::QueryResult::decode(response.bytes.as_slice()).expect("a message").timeseries
     }

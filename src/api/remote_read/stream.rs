@@ -1,11 +1,11 @@
-//! Answers on their way: that of the type STREAMED_XOR_CHUNKS, and one that is whole already.
+//! Streams answers: STREAMED_XOR_CHUNKS, and answers that are complete already.
 //!
-//! A task of its own reads, and has what it read encoded; a channel of one place to the connection gives
-//! the back-pressure. What is sent is cut into small pieces, so that a slow client is not one that takes
-//! nothing. The task has the turn of the read. It ends when the client goes away, and when it takes
+//! A separate task reads the store and has the workers encode; a channel with one slot to the connection
+//! gives back-pressure. Output is cut into small pieces, so that a slow client is told apart from a
+//! stalled one. The task holds the permit of the read. It ends when the client disconnects or accepts
 //! nothing for [`ReadLimits::stall`](super::ReadLimits). The body ends cleanly only after the explicit
-//! end: whatever else happens to the task aborts the connection, so that a client never takes a part
-//! for the whole.
+//! end: any other outcome of the task aborts the connection, so that a client never takes a part for the
+//! whole.
 
 use std::sync::Arc;
 
@@ -30,10 +30,10 @@ use super::request::Query;
 use super::runs::{Run, Runs};
 use super::window::of_protocol;
 
-/// What the task sends; `None` is the end.
+/// An item of the channel; `None` is the end.
 type Item = Result<Option<Bytes>, ApiError>;
 
-/// Starts the answer. An error before the first byte is returned, later ones abort the body.
+/// Starts the answer. An error before the first byte is returned; a later one aborts the body.
 pub(super) async fn start(
     state: Arc<AppState>,
     store: SharedStore,
@@ -65,7 +65,7 @@ pub(super) async fn start(
     }
 }
 
-/// An answer that is whole, in pieces; `permits` are given back when its last one is taken.
+/// Streams a complete answer in pieces; `permits` are released when the last piece is taken.
 pub(super) fn whole(
     state: Arc<AppState>,
     block: Vec<u8>,
@@ -76,7 +76,8 @@ pub(super) fn whole(
     tokio::spawn(async move {
         let _permits = permits;
         for piece in block.chunks(ANSWER_PIECE_BYTES) {
-            // A copy, as who takes long over the last pieces must not keep the others.
+            // Copied, so that a client that is slow with the last pieces does not keep the whole
+            // answer in memory.
             let piece = Bytes::copy_from_slice(piece);
             if sender.send_timeout(Ok(Some(piece)), stall).await.is_err() {
                 return;
@@ -87,7 +88,7 @@ pub(super) fn whole(
     Body::from_stream(rest(receiver, state))
 }
 
-/// What follows the first bytes.
+/// The body after the first bytes.
 fn rest(
     receiver: Receiver<Item>,
     state: Arc<AppState>,
@@ -147,7 +148,7 @@ async fn produce(
     Ok(())
 }
 
-/// Bytes cut into pieces, without a copy.
+/// Cuts bytes into pieces without a copy.
 fn pieces(mut rest: Bytes) -> impl Iterator<Item = Bytes> {
     std::iter::from_fn(move || {
         let piece = rest.split_to(rest.len().min(ANSWER_PIECE_BYTES));
@@ -155,8 +156,8 @@ fn pieces(mut rest: Bytes) -> impl Iterator<Item = Bytes> {
     })
 }
 
-/// The frames of a run, and of how many series; those without a point in the range are left out. Series get the
-/// external labels that they do not have. Their order is that of the labels before, as in Prometheus.
+/// The frames of a run, and the number of series in them; series without a point in the range are omitted.
+/// Series get the external labels that they do not have. They are sorted by their own labels, as in Prometheus.
 fn encode(
     run: &Run,
     range: TimeRange,

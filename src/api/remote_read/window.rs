@@ -1,14 +1,14 @@
-//! What of a series' chunks belongs to a closed range of time.
+//! Cuts the chunks of a series to a closed range of time.
 //!
-//! No chunk that is sent has a point outside of the range. Where chunks begin and end is free: one that lies across an
-//! end of the range is encoded anew.
+//! No chunk that is sent has a point outside of the range. The protocol does not fix chunk boundaries, so a chunk that
+//! crosses an end of the range is encoded anew.
 
 use crate::chunk::{Chunk, ChunkError, ChunkKind, encode_points};
 use crate::model::{Point, ResetHint, TimeRange, Value};
 use crate::promql::histogram::FloatHistogram;
 
-/// How far outside of a range points are looked at, in milliseconds: as far as a series reaches whose samples are
-/// not rare.
+/// How far outside of a range points are read, in milliseconds: enough to find the neighbouring sample of a
+/// series unless its samples are rare.
 const REACH: i64 = 5 * 60 * 1000;
 
 /// The chunks that overlap `range`; `chunks` rise in time.
@@ -31,7 +31,8 @@ pub(super) fn of_protocol(chunks: &[Chunk], range: TimeRange) -> Result<Vec<Chun
             sent.extend(encode_points(&points_in(chunk, range)?));
         }
     }
-    // Of the newest chunk, which is still written to, Prometheus says nothing either.
+    // Prometheus gives no reset hint for the newest chunk either, because it is still being
+    // written.
     if let Some(last) = sent.last_mut() {
         *last = last.without_reset_before();
     }
@@ -47,7 +48,7 @@ fn points_in(chunk: &Chunk, range: TimeRange) -> Result<Vec<Point>, ChunkError> 
     points.filter(|point| !matches!(point, Ok(point) if point.timestamp < range.start)).collect()
 }
 
-/// The chunk, which says that the counter was reset before it only where it was since the chunk that is sent before.
+/// The chunk, with the hint "counter reset" only if that holds against the chunk that is sent before it.
 fn as_compared(chunk: &Chunk, before: Option<&Chunk>) -> Result<Chunk, ChunkError> {
     let is_true = match (chunk.reset_before(), before) {
         (ResetHint::Unknown | ResetHint::Gauge, _) => true,
@@ -71,8 +72,8 @@ fn histogram(point: &Point) -> Option<FloatHistogram> {
     }
 }
 
-/// What is read for samples of a range: also the sample before the first one, as the first one may say something of it.
-/// Of a range that ends before it starts, all between and a little more.
+/// The range to read for the samples of `asked`. It begins earlier, because the hint of the first sample refers to the
+/// sample before. If `asked` ends before it starts, the range covers all between and [`REACH`] more at both ends.
 pub(super) fn around(asked: TimeRange) -> TimeRange {
     match asked.is_empty() {
         true => TimeRange::new(asked.end.saturating_sub(REACH), asked.start.saturating_add(REACH)),
@@ -80,22 +81,22 @@ pub(super) fn around(asked: TimeRange) -> TimeRange {
     }
 }
 
-/// What the first histogram in a range says of the sample before, whose time is the last one in its chunk: unless all
-/// samples [`around`] the range are after that one, another may lie between, and nothing is said.
+/// The reset hint of the first histogram in a range. `before` is the time of the previous sample in its chunk. If
+/// that sample is missing or before the range [`around`] `asked`, another may lie between, and the hint is dropped.
 pub(super) fn first_hint(said: ResetHint, before: Option<i64>, asked: TimeRange) -> ResetHint {
     let is_known = before.is_some_and(|before| before >= around(asked).start);
     if is_known { said } else { said.alone() }
 }
 
-/// Whether a series begins before the end of a range that ends before it starts, and goes on until the start.
-/// Prometheus answers with such a series, without samples. The `chunks` are what was read [`around`] the range.
+/// Whether a series begins before the end of a range that ends before it starts, and continues until the start.
+/// Prometheus returns such a series, without samples. `chunks` were read [`around`] the range.
 pub(super) fn reaches_over(chunks: &[Chunk], reversed: TimeRange) -> bool {
     let (first, last) = (chunks.first(), chunks.last());
     first.is_some_and(|chunk| chunk.min_time <= reversed.end)
         && last.is_some_and(|chunk| chunk.max_time >= reversed.start)
 }
 
-/// Whether one of the `chunks` has a point in the range.
+/// Whether any of the `chunks` has a point in the range.
 pub(super) fn has_point(chunks: &[Chunk], range: TimeRange) -> Result<bool, ChunkError> {
     for chunk in chunks {
         if chunk.has_point_in(range)? {
@@ -176,7 +177,8 @@ mod tests {
         }
     }
 
-    /// What is sent of `chunks`, checked: in order, in the range, and each chunk true to itself.
+    /// The points that are sent of `chunks`; checks their order, their range, and the times of each
+    /// chunk.
     fn sent(chunks: &[Chunk], range: TimeRange) -> Vec<Point> {
         let sent = of_protocol(chunks, range).expect("own bytes");
         let mut points: Vec<Point> = Vec::new();

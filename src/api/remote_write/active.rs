@@ -1,16 +1,17 @@
-//! The active series: known by a hash of 64 bits of their labels, each until a minute that writes put off.
+//! The active series, identified by a 64-bit hash of their labels. Each is active until a minute that
+//! writes move on.
 //!
-//! Who writes to known series needs the table for reading only: no series of theirs takes a lock or an
-//! allocation. Senders name their series in the same order each time, so what came behind the last one
-//! before is tried first, which needs no walk through memory that lies far apart. What a minute is, and
-//! which series may be new, is for the guard.
+//! A write to known series only reads the table: it takes no lock for a series and allocates nothing.
+//! Senders name their series in the same order each time, so the series that followed the previous one
+//! last time is tried first; that saves a lookup in distant memory. The guard defines minutes and decides
+//! which new series are accepted.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use hashbrown::HashTable;
 
-/// Places that are looked at in one go when series are forgotten: a millisecond or so.
+/// Entries that one step of a sweep looks at: about a millisecond.
 const SWEPT_AT_ONCE: usize = 1 << 16;
 
 /// All active series.
@@ -19,7 +20,7 @@ pub(super) struct ActiveSeries {
     /// Positions in `entries`, by hash.
     table: HashTable<u32>,
     entries: Vec<Entry>,
-    /// Positions of entries that are none.
+    /// Positions of unused entries.
     free: Vec<u32>,
     of_metric: HashMap<u64, u64>,
 }
@@ -27,30 +28,30 @@ pub(super) struct ActiveSeries {
 struct Entry {
     hash: u64,
     metric: u64,
-    /// The first minute in which it is not active any more; 0 = no series is here.
+    /// The first minute in which the series is no longer active; 0 = the entry is unused.
     until: AtomicU32,
-    /// Where the series is that a request last named behind this one; only a guess.
+    /// Position of the series that a request last named after this one; only a guess.
     next: AtomicU32,
 }
 
 impl ActiveSeries {
-    /// How many there are.
+    /// The number of active series.
     pub(super) fn len(&self) -> u64 {
         self.table.len() as u64
     }
 
-    /// How many there are of a metric, by the hash of its name.
+    /// The number of active series of a metric, given the hash of its name.
     pub(super) fn len_of_metric(&self, metric: u64) -> u64 {
         self.of_metric.get(&metric).copied().unwrap_or(0)
     }
 
-    /// The most that a metric has.
+    /// The largest number of active series of one metric.
     pub(super) fn most_of_a_metric(&self) -> u64 {
         self.of_metric.values().copied().max().unwrap_or(0)
     }
 
-    /// Says that a series is written to, which makes it active until this minute; false = it is not known.
-    /// `before` is the series that the request named before it.
+    /// Notes a write to a series, which keeps it active until minute `until`; false = the series is
+    /// unknown. `before` is the position of the series that the request named before.
     pub(super) fn note(&self, before: &mut Option<u32>, hash: u64, until: u32) -> bool {
         let last = before.and_then(|at| self.entries.get(at as usize));
         let guess = last.map(|last| last.next.load(Ordering::Relaxed));
@@ -69,7 +70,7 @@ impl ActiveSeries {
             }
         };
         let known = &self.entries[at as usize].until;
-        // Writing what is there already would cost the other cores their copies.
+        // Storing the same value would invalidate the cache lines of other cores.
         if known.load(Ordering::Relaxed) < until {
             known.store(until, Ordering::Relaxed);
         }
@@ -81,7 +82,7 @@ impl ActiveSeries {
         self.table.find(hash, |at| self.entries[*at as usize].hash == hash).copied()
     }
 
-    /// Adds a series of a metric that is not known.
+    /// Adds an unknown series of a metric.
     pub(super) fn add(&mut self, hash: u64, metric: u64, until: u32) {
         let at = self.free.pop().unwrap_or(self.entries.len() as u32);
         let (until, next) = (until.into(), (at + 1).into());
@@ -95,8 +96,8 @@ impl ActiveSeries {
         *self.of_metric.entry(metric).or_default() += 1;
     }
 
-    /// Forgets the series that are not active any more in this minute, of [`SWEPT_AT_ONCE`] places from one on.
-    /// Answers where to go on; `None` = that was the last place.
+    /// Removes series that are not active in this minute, from [`SWEPT_AT_ONCE`] entries beginning at `from`.
+    /// Returns the next position; `None` = the end was reached.
     pub(super) fn sweep(&mut self, minute: u32, from: usize) -> Option<usize> {
         let Self { table, entries, free, of_metric } = self;
         let to = entries.len().min(from.saturating_add(SWEPT_AT_ONCE));
@@ -126,13 +127,13 @@ impl ActiveSeries {
         None
     }
 
-    /// Gives the memory back of places where no series is.
+    /// Frees the memory of unused entries.
     fn close_up(&mut self) {
         let all = std::mem::take(self);
         self.of_metric = all.of_metric;
         let known = |entry: &Entry| entry.until.load(Ordering::Relaxed) > 0;
         self.entries = all.entries.into_iter().filter(known).collect();
-        // They are shorter than the room that they were collected in.
+        // `collect` may allocate more than it needs.
         self.entries.shrink_to_fit();
         let entries = &self.entries;
         for (at, entry) in (0..).zip(entries) {
@@ -151,8 +152,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whatever came behind a series before, and whoever had its place, a series is known by its own
-        /// hash alone, and for as long as it is active.
+        /// A series is found by its own hash alone while it is active, whatever series came before it or
+        /// used its entry.
         #[test]
         fn they_are_as_a_plain_map_has_them(
             requests in prop::collection::vec(prop::collection::vec(1u64..12, 1..12), 1..24),

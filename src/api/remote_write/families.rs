@@ -1,12 +1,12 @@
-//! Which metadata is taken: the guard against senders that make ever more metric families.
+//! Limits the metadata that is accepted, against senders that create ever more metric families.
 //!
-//! The embedded store has all metadata in memory and writes it as a whole when some of it changes, and nothing takes
-//! it away; so its bytes have a limit. What a family has may always be told again; a new one, or one with longer
-//! texts, is refused when they do not fit. Where the store has it in memory the guard is told after a start what that
-//! is (`learn`), which may be more than the limit. Over Cassandra what it has taken since the start counts.
+//! The embedded store keeps all metadata in memory, rewrites it whole on a change, and never deletes any. So its
+//! bytes have a limit. An entry of the same size as before is always accepted; a new family or longer texts are
+//! refused if they do not fit. A store that keeps metadata in memory reports it after a start (`learn`); the total
+//! may exceed the limit. Over Cassandra only metadata accepted since the start counts.
 //!
-//! It counts from when it is taken, also where the store then fails to keep it: its sender tries again.
-//! A family is known by a hash of 64 bits of its name, with a key of this process.
+//! Metadata counts from its acceptance, even if the store then fails to store it: the sender retries. A family is
+//! identified by a 64-bit hash of its name, with a random key of this process.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -16,10 +16,10 @@ use parking_lot::RwLock;
 use crate::limits::FAMILY_BYTES;
 use crate::model::{Metadata, RejectReason, Rejections, ShownSize, WriteBatch};
 
-/// The setting of how much metadata there may be.
+/// The setting that limits metadata.
 const SETTING: &str = "max-metadata-size";
 
-/// All families that are known.
+/// All known families.
 #[derive(Default)]
 pub(super) struct Families {
     hasher: RandomState,
@@ -28,9 +28,9 @@ pub(super) struct Families {
 
 #[derive(Default)]
 struct Known {
-    /// Bytes of each.
+    /// Bytes of each family.
     sizes: HashMap<u64, u32>,
-    /// Bytes of all.
+    /// Bytes of all families.
     bytes: u64,
 }
 
@@ -40,7 +40,7 @@ impl Families {
         self.known.read().bytes
     }
 
-    /// Takes what the store has for known, whatever the limit is.
+    /// Adds the metadata that the store has, whatever the limit is.
     pub(super) fn learn(&self, all: &[(String, Metadata)]) {
         let mut known = self.known.write();
         for (family, metadata) in all {
@@ -49,10 +49,11 @@ impl Families {
         }
     }
 
-    /// Takes the entries that are refused out of a batch, and says which and why.
+    /// Removes refused entries from a batch, and returns which ones and why.
     pub(super) fn judge(&self, most: usize, batch: &mut WriteBatch<'_>) -> Rejections {
         let mut rejections = Rejections::default();
-        // It comes with every request of version 2, and is known as a rule.
+        // Version 2 sends metadata with every request, so it is usually known: first try without
+        // the write lock.
         let sizes: Vec<(u64, u32)> = batch
             .metadata
             .iter()
@@ -82,7 +83,8 @@ impl Families {
             }
             is_taken
         });
-        // They are for who refuses alone, and say nothing of what is left.
+        // Targets serve only to name refused entries, and no longer match the entries that are
+        // left.
         batch.metadata_targets.clear();
         rejections
     }
@@ -93,7 +95,7 @@ impl Known {
         sizes.iter().all(|(hash, size)| self.sizes.get(hash) == Some(size))
     }
 
-    /// Counts a family, unless it makes the whole too large.
+    /// Counts a family, unless the total would exceed `most`.
     fn take(&mut self, hash: u64, size: u32, most: u64) -> bool {
         let before = self.sizes.get(&hash).copied().unwrap_or(0);
         let after = self.bytes - u64::from(before) + u64::from(size);
@@ -116,7 +118,7 @@ mod tests {
     use super::*;
     use crate::model::{MetadataEntry, MetricType, Target};
 
-    /// Which of these families, with these helps, are refused.
+    /// The targets of the refused families among `sent`, pairs of family and help.
     fn send(families: &Families, most: usize, sent: &[(&str, &str)]) -> Vec<Target> {
         let mut batch = WriteBatch::default();
         for (number, (family, help)) in (0..).zip(sent) {
@@ -137,7 +139,7 @@ mod tests {
         let two = [("a", "1234"), ("b", "1234")];
         assert!(send(&families, most, &two).is_empty());
         assert_eq!(families.bytes(), most as u64);
-        // Known ones go on, beside one that is refused.
+        // Known families are accepted beside a refused one.
         let more = [("a", "1234"), ("c", ""), ("b", "1234"), ("c", "")];
         assert_eq!(send(&families, most, &more), [1, 3].map(Target::Metadata));
         assert_eq!(send(&families, most, &[("a", "12345")]), [Target::Metadata(0)]);

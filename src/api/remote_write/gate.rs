@@ -1,6 +1,7 @@
-//! The limits of remote writes that are settings: what they are now, and whether a request is within.
+//! The limits of remote writes that are settings, and the check of a request against them.
 //!
-//! They change while the server runs; a request is judged by those that hold when it is decoded.
+//! Limits may change while the server runs; a request is judged by the limits at the time it is
+//! decoded.
 
 use std::time::Instant;
 
@@ -18,13 +19,13 @@ use crate::model::{
 use crate::storage::MEMORY_LIMIT;
 use crate::telemetry::Metrics;
 
-/// The settings of what one request may have.
+/// The settings that limit one request.
 pub(super) const SERIES_PER_REQUEST: &str = "max-series-per-request";
 pub(super) const SAMPLES_PER_REQUEST: &str = "max-samples-per-request";
-/// That of how much may come in a second.
+/// The setting that limits samples per second.
 pub(super) const SAMPLES_PER_SECOND: &str = "max-samples-per-second";
 
-/// What stands between a decoded request and the store.
+/// The checks between a decoded request and the store.
 pub(crate) struct Gate {
     limits: RwLock<WriteLimits>,
     pub(super) guard: Guard,
@@ -53,18 +54,18 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// The limits that hold.
+    /// The limits in force.
     pub(crate) fn limits(&self) -> WriteLimits {
         *self.limits.read()
     }
 
-    /// These limits hold from now on.
+    /// Replaces the limits.
     pub(crate) fn set(&self, limits: WriteLimits) {
         *self.limits.write() = limits;
     }
 
-    /// Forgets the series that are not active any more, now and then, and tells how many are, and what was
-    /// refused and is not in the log yet.
+    /// Forgets inactive series from time to time, sets the metrics of active series and metadata, and logs
+    /// refusals that are due.
     pub(crate) fn publish(&self, metrics: &Metrics) {
         let now = Instant::now();
         self.guard.sweep(now);
@@ -82,12 +83,12 @@ impl Gate {
         ingest.active_series_per_metric_limit.set(shown(limits.active_series_per_metric));
     }
 
-    /// Tells the log that a whole request is refused, with others of its kind.
+    /// Logs, throttled, that a whole request is refused.
     pub(super) fn tell(&self, kind: &'static str, why: &Refusal) {
         self.told_of_requests.count(kind, 1, why.to_string(), Instant::now());
     }
 
-    /// The same of the series that the store refuses where memory is short.
+    /// Logs, throttled, the series that the store refuses because memory is short.
     pub(super) fn tell_of_memory(&self, refused: &Rejections) {
         let short = refused.counts().iter().find(|(word, _)| *word == MEMORY_LIMIT);
         if let Some(&(setting, count)) = short {
@@ -95,7 +96,7 @@ impl Gate {
         }
     }
 
-    /// The same of what is refused of others: counted, and told to the log.
+    /// Counts and logs, throttled, the parts of a request that are refused for a setting.
     fn tell_of_parts(&self, told: &Told, refused: &Rejections, metrics: &Metrics) {
         let is_setting = |word: &str| !RejectReason::WORDS.contains(&word);
         for &(setting, count) in refused.counts().iter().filter(|(word, _)| is_setting(word)) {
@@ -115,7 +116,7 @@ impl Gate {
         told.count(setting, count, last, Instant::now());
     }
 
-    /// Refuses a request that has too much, and takes the series and the metadata that are refused out of others.
+    /// Refuses a request that is too large, and removes refused series and metadata from other requests.
     pub(super) fn judge(
         &self,
         limits: &WriteLimits,
@@ -144,7 +145,7 @@ impl Gate {
         }
         let refused = self.guard.judge(limits, store_refuses_new, batch, now);
         metrics.ingest.active_series.set(self.guard.active() as i64);
-        // The decoder knows no settings.
+        // The decoder does not know the names of settings.
         batch.rejections.reword(|why| guard::beyond_setting(why, &limits.labels));
         batch.rejections.extend(refused);
         self.tell_of_parts(&self.told, &batch.rejections, metrics);

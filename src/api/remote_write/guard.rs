@@ -1,11 +1,11 @@
-//! Which series are taken: the guard against senders that make ever more of them.
+//! Limits the active series, against senders that create ever more of them.
 //!
-//! A series is active while it was written to within the last hour. Those that are active go on,
-//! whatever the limits are; one that is not is looked at, counted, and refused beyond a limit. Limits may
-//! change at any time: series are counted without them too.
+//! A series is active if it was written to within the last hour. Writes to active series are accepted
+//! whatever the limits are; an inactive series is validated and counted, and refused beyond a limit.
+//! Limits may change at any time, so series are counted even without limits.
 //!
-//! After a start it is told what the store has of the last hour (`learn`), and until then nothing is
-//! refused for its number. Where the store refuses new series for want of memory they are not counted.
+//! After a start the guard learns the series of the last hour from the store (`learn`); until then it
+//! refuses no series for their number. Series that the store refuses for lack of memory are not counted.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Instant;
@@ -22,14 +22,15 @@ use crate::model::{
 
 /// How long a series stays active, in minutes.
 const ACTIVE: u32 = 60;
-/// The same of one that only the store is known to have: senders that go on have come by then.
+/// The same for a series that was learned from the store: a sender that continues has written by
+/// then.
 const LEARNED: u32 = 15;
-/// Minutes between two looks for series that are not active any more.
+/// Minutes between two sweeps of inactive series.
 const SWEEP: u32 = 5;
-/// Series that are learned before others have their turn.
+/// Series that are learned under one hold of the lock.
 const LEARNED_AT_ONCE: usize = 4_096;
 
-/// The settings of how many series there may be.
+/// The settings that limit the number of series.
 pub(super) const SETTINGS: [&str; 2] = [ALL, OF_METRIC];
 const ALL: &str = "max-active-series";
 const OF_METRIC: &str = "max-active-series-per-metric";
@@ -38,28 +39,28 @@ const OF_METRIC: &str = "max-active-series-per-metric";
 pub(super) struct Guard {
     begun: Instant,
     active: RwLock<ActiveSeries>,
-    /// The minute of the last look.
+    /// The minute of the last sweep.
     swept: AtomicU32,
-    /// What the store has is not known yet.
+    /// The series of the store are not known yet.
     learns: AtomicBool,
 }
 
-/// A series that is not known by the bytes that came.
+/// A series whose encoded labels are not known.
 struct Unknown {
-    /// Where in the batch.
+    /// Position in the batch.
     position: usize,
     hash: u64,
     metric: u64,
 }
 
-/// How many series there are already.
+/// The limit that is reached, with the number of series.
 enum Beyond {
     All(u64),
     OfMetric(u64),
 }
 
 impl Guard {
-    /// Knows no series.
+    /// A guard without any series.
     pub(super) fn new(begun: Instant) -> Self {
         Self {
             begun,
@@ -69,22 +70,22 @@ impl Guard {
         }
     }
 
-    /// How many series are active.
+    /// The number of active series.
     pub(super) fn active(&self) -> u64 {
         self.active.read().len()
     }
 
-    /// How many of them the metric has that has most.
+    /// The largest number of active series of one metric.
     pub(super) fn most_of_a_metric(&self) -> u64 {
         self.active.read().most_of_a_metric()
     }
 
-    /// Whether it is still to be told what the store has; meanwhile it refuses nothing for its number.
+    /// Sets whether the guard is still learning; while it is, it refuses no series for their number.
     pub(super) fn set_learning(&self, learns: bool) {
         self.learns.store(learns, Ordering::Relaxed);
     }
 
-    /// Takes what the store has for active, whatever the limits are.
+    /// Marks the series of the store as active, whatever the limits are.
     pub(super) fn learn(&self, known: &[Labels], now: Instant) {
         let until = self.minute(now) + LEARNED;
         for known in known.chunks(LEARNED_AT_ONCE) {
@@ -99,8 +100,8 @@ impl Guard {
         }
     }
 
-    /// Takes the series that are refused out of a batch, and says which and why. Where the store refuses new
-    /// ones they are left to it.
+    /// Removes refused series from a batch, and returns which ones and why. If the store refuses new series,
+    /// they are left to it.
     pub(super) fn judge(
         &self,
         limits: &WriteLimits,
@@ -142,7 +143,7 @@ impl Guard {
         (now.saturating_duration_since(self.begun).as_secs() / 60) as u32
     }
 
-    /// Notes the series that are known, and gives the positions of the others.
+    /// Notes the known series, and returns the positions of the others.
     fn unknown(&self, batch: &WriteBatch<'_>, until: u32) -> Vec<usize> {
         let active = self.active.read();
         let mut before = None;
@@ -171,7 +172,7 @@ impl Guard {
                     let (hash, metric) = hashes(&labels);
                     new.push(Unknown { position, hash, metric });
                 }
-                // What is no label set at all is for the store to refuse.
+                // Invalid label sets are left to the store, which refuses them.
                 Err(error) => {
                     let labels = batch.series[position].labels;
                     if !self.is_active_in_other_order(labels, until) {
@@ -181,21 +182,21 @@ impl Guard {
                 }
             }
         }
-        // Labels may have come in another order.
+        // Their labels may be known in another order.
         let active = self.active.read();
         let mut before = None;
         new.retain(|series| !active.note(&mut before, series.hash, until));
         (new, refused)
     }
 
-    /// Whether labels that came unsorted are those of a series that is active.
+    /// Whether unsorted labels are the labels of an active series.
     fn is_active_in_other_order(&self, labels: RawLabels<'_>, until: u32) -> bool {
         let labels = labels.to_labels();
         let note = |labels: Labels| self.active.read().note(&mut None, hashes(&labels).0, until);
         labels.is_ok_and(note)
     }
 
-    /// Counts new series as far as the limits go, and gives the positions of the others.
+    /// Adds new series up to the limits, and returns the positions of the others.
     fn add(&self, limits: &WriteLimits, new: &[Unknown], until: u32) -> Vec<(usize, Beyond)> {
         let mut refused = Vec::new();
         if new.is_empty() {
@@ -205,7 +206,7 @@ impl Guard {
         let mut active = self.active.write();
         let mut before = None;
         for series in new {
-            // One request may have it twice, or another may have come first.
+            // One request may contain the series twice, or another request may have added it.
             if active.note(&mut before, series.hash, until) {
                 continue;
             }
@@ -218,8 +219,8 @@ impl Guard {
         refused
     }
 
-    /// Forgets the series that are not active any more, every now and then. Between some of them others have
-    /// their turn.
+    /// Removes inactive series, every few minutes. The lock is released between steps, so that writes are
+    /// not blocked.
     pub(super) fn sweep(&self, now: Instant) {
         let minute = self.minute(now);
         let swept = self.swept.load(Ordering::Relaxed);
@@ -235,7 +236,7 @@ impl Guard {
     }
 }
 
-/// Whether one more series of a metric is too much.
+/// The limit that one more series of the metric would exceed, if any.
 fn beyond(active: &ActiveSeries, limits: &WriteLimits, metric: u64) -> Option<Beyond> {
     let all = active.len();
     if limits.active_series.is_some_and(|most| all >= most) {
@@ -263,13 +264,13 @@ impl Beyond {
     }
 }
 
-/// The hash of a series, and of the name of its metric.
+/// The hashes of a series and of its metric name.
 fn hashes(labels: &Labels) -> (u64, u64) {
     (xxh3_64(labels.as_bytes()), xxh3_64(labels.get(METRIC_NAME).as_bytes()))
 }
 
-/// Why labels are beyond one of these limits, which are settings; None = something else is wrong with them.
-/// What is beyond the most that a setting can be is beyond the setting.
+/// The reason as a limit that is a setting; `None` = the labels are invalid for another reason. A label
+/// beyond the largest value of a setting is beyond the setting too.
 pub(super) fn beyond_setting(why: &RejectReason, limits: &LabelLimits) -> Option<RejectReason> {
     let RejectReason::Labels(error) = why else { return None };
     let size = |bytes: usize| ShownSize::of(bytes).to_string();
@@ -297,7 +298,7 @@ mod tests {
     use crate::limits::LABEL_LIMITS;
     use crate::model::SeriesEntry;
 
-    /// Writes to series `host` of metrics, and gives the reasons of those that are refused.
+    /// Writes to series `host` of metrics, and returns the reasons of refused ones.
     struct Sender {
         guard: Guard,
         begun: Instant,
@@ -421,12 +422,12 @@ mod tests {
         sender.guard.set_learning(true);
         assert!(sender.send(0, &[("m", "x")]).is_empty());
         sender.guard.learn(&[labels("m", "a"), labels("m", "x"), labels("n", "b")], sender.begun);
-        // Until all is known, nothing is refused.
+        // No series is refused until all are learned.
         assert!(sender.send(0, &[("m", "y")]).is_empty());
         sender.guard.set_learning(false);
         assert_eq!(sender.send(0, &[("m", "c"), ("m", "a")]).len(), 1);
         assert_eq!(sender.guard.active(), 4);
-        // One that nobody writes to gives its place earlier than one that was written to.
+        // A learned series that is not written to expires earlier than a written one.
         sender.send(u64::from(LEARNED), &[("m", "a")]);
         assert_eq!(sender.guard.active(), 3);
     }

@@ -1,9 +1,9 @@
-//! How many request bodies may be in memory at a time, and the buffers to decode them.
+//! Limits the memory of request bodies, and keeps the buffers to decode them.
 //!
-//! Bodies count by the bytes that have come, so that a slow sender holds no more than it
-//! sent. Decoded requests count by the length they declare. Who finds no room waits for
-//! a bounded time and is then sent away with 503. No one waits for room for a body while
-//! holding room to decode, so that waiting always ends.
+//! A body counts by the bytes that have arrived, so a slow sender holds no more than it sent. A
+//! decoded request counts by its declared length. A request without room waits for a bounded time
+//! and is then refused with 503. No request waits for room for its body while it holds room to
+//! decode, so waiting always ends.
 
 use std::future::Future;
 use std::time::Duration;
@@ -24,22 +24,23 @@ use crate::storage::{MEMORY_LIMIT, StoreError};
 use crate::telemetry::HttpMetrics;
 use crate::wire::{Scratch, WireError, snappy};
 
-/// The setting of how many bytes a body may have.
+/// The setting that limits the bytes of a body.
 pub(super) const BODY_SIZE: &str = "max-request-body-size";
-/// That of how many it may have when it is decoded.
+/// The setting that limits the bytes of a decoded body.
 pub(crate) const DECODED_SIZE: &str = "max-decoded-body-size";
-/// Permits are for pieces of this many bytes.
+/// Bytes of one permit.
 const PIECE: usize = 16 << 10;
-/// Memory of a decoded request, by the bytes of its message. What takes more has all the room.
+/// Memory of a decoded request per byte of its message. A message that needs more takes all the
+/// room.
 const EXPANSION: usize = 3;
-/// The same of remote write 2.0, whose label sets are put together from texts that they share.
+/// The same for remote write 2.0, whose label sets are assembled from shared texts.
 const EXPANSION_OF_SYMBOLS: usize = 16;
-/// Buffers that are kept have this part of the room at most.
+/// Buffers are kept up to this part of the room.
 const KEPT_PART: usize = 4;
-/// A longer message is decoded where it holds up no other task.
+/// A longer message is decoded with `block_in_place`, so that it blocks no other task.
 const LONG_MESSAGE_BYTES: usize = 1 << 20;
 
-/// The room there is for requests.
+/// The room for requests.
 pub(crate) struct Intake {
     bodies: Semaphore,
     body_pieces: usize,
@@ -52,13 +53,13 @@ pub(crate) struct Intake {
     body_timeout: Duration,
 }
 
-/// A body, and its share of the room.
+/// A body with its permits.
 pub(crate) struct ReceivedBody<'a> {
     pub(crate) bytes: Bytes,
     permit: SemaphorePermit<'a>,
 }
 
-/// Room to decode one request, with the buffers for it.
+/// Room to decode one request, with buffers.
 pub(super) struct Room<'a> {
     intake: &'a Intake,
     scratch: Scratch,
@@ -66,18 +67,19 @@ pub(super) struct Room<'a> {
 }
 
 impl Intake {
-    /// Room and times as `limits` has them.
+    /// The room and the times of [`limits`].
     pub(crate) fn new() -> Self {
         Self::with_body_timeout(limits::BODY_TIMEOUT)
     }
 
-    /// The same, with another longest time for a body.
+    /// Like [`Self::new`], with a different body timeout.
     pub(crate) fn with_body_timeout(body_timeout: Duration) -> Self {
         let bodies = limits::MAX_BODY_BYTES_IN_FLIGHT as u64;
         Self::with_room(bodies, limits::MAX_DECODED_BYTES_IN_FLIGHT as u64, body_timeout)
     }
 
-    /// The same, with room for so many bytes of bodies and of decoded requests.
+    /// Like [`Self::new`], with room for `bodies` bytes of bodies and `decoded` bytes of decoded
+    /// requests.
     pub(crate) fn with_room(bodies: u64, decoded: u64, body_timeout: Duration) -> Self {
         let pieces = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX) / PIECE;
         let (body_pieces, decoded_pieces) = (pieces(bodies), pieces(decoded));
@@ -92,7 +94,7 @@ impl Intake {
         }
     }
 
-    /// Bytes of bodies, and of decoded requests as estimated, that are in memory now.
+    /// Bytes of bodies, and estimated bytes of decoded requests, that are in memory now.
     pub(crate) fn held(&self) -> (u64, u64) {
         let bytes = |all: usize, free: usize| (all.saturating_sub(free) * PIECE) as u64;
         (
@@ -101,8 +103,8 @@ impl Intake {
         )
     }
 
-    /// Reads a body of at most `most` bytes, within its time; one that has more or comes too late is
-    /// counted.
+    /// Reads a body of at most `most` bytes within its time limit; a body that is too large or too
+    /// slow is counted.
     pub(crate) async fn read(
         &self,
         headers: &HeaderMap,
@@ -157,7 +159,7 @@ impl Intake {
         Ok(ReceivedBody { bytes: bytes.freeze(), permit })
     }
 
-    /// Takes room for a body that has grown to `length` bytes.
+    /// Takes permits for a body that has grown to `length` bytes.
     fn grow<'a>(&'a self, permit: &mut SemaphorePermit<'a>, length: usize) -> Result<(), Refusal> {
         let more = length.div_ceil(PIECE).saturating_sub(permit.num_permits());
         if more > 0 {
@@ -167,7 +169,7 @@ impl Intake {
         Ok(())
     }
 
-    /// Other bytes in place of a body, in its room and as much more as they need.
+    /// Replaces the bytes of a body; takes further permits if the new bytes need them.
     pub(super) fn in_place<'a>(
         &'a self,
         body: ReceivedBody<'a>,
@@ -178,7 +180,7 @@ impl Intake {
         Ok(ReceivedBody { bytes, permit })
     }
 
-    /// Room for a message of `decoded` bytes, as soon as there is some; one that is larger has all of it.
+    /// Waits for room for a message of `decoded` bytes; a message larger than the room takes all of it.
     pub(super) async fn room_to_decode(
         &self,
         protocol: Protocol,
@@ -198,7 +200,7 @@ impl Intake {
         Ok(Room { intake: self, scratch, permit })
     }
 
-    /// All the room there is, for a message that takes far more than others of its length.
+    /// Waits for all the room, for a message that takes far more memory than others of its length.
     pub(super) async fn all_room_to_decode(&self) -> Result<Room<'_>, Refusal> {
         self.room_for(usize::MAX).await
     }
@@ -222,7 +224,7 @@ const _: () = assert!(
 const _: () = assert!(limits::MAX_BODY_BYTES <= limits::MAX_BODY_BYTES_IN_FLIGHT);
 
 impl Room<'_> {
-    /// Bytes that what is decoded may take.
+    /// The bytes that the decoded request may take.
     pub(super) fn bytes(&self) -> usize {
         self.permit.num_permits() * PIECE
     }
@@ -248,7 +250,7 @@ impl Drop for Room<'_> {
     }
 }
 
-/// Refuses a block that declares more than `most` bytes. What is no block is for the decoder to refuse.
+/// Refuses a block that declares more than `most` bytes. The decoder refuses malformed blocks.
 pub(crate) fn check_decoded(block: &[u8], most: usize) -> Result<(), Refusal> {
     match snappy::declared_len(block) {
         Ok(declared) | Err(WireError::TooLarge { declared, .. }) if declared > most => {
@@ -258,13 +260,14 @@ pub(crate) fn check_decoded(block: &[u8], most: usize) -> Result<(), Refusal> {
     }
 }
 
-/// Why a body of so many decoded bytes is refused.
+/// The refusal of a body of `declared` decoded bytes.
 pub(super) fn beyond_decoded(declared: u64, most: usize) -> Refusal {
     let what = format!("{} decoded", ShownSize::of(declared));
     Refusal::Limit { what, setting: DECODED_SIZE, most: ShownSize::of(most).to_string() }
 }
 
-/// Runs `decode` on a message of `length` bytes, beside the runtime's tasks when it is long.
+/// Runs `decode` on a message of `length` bytes; a long one does not block other tasks of the
+/// runtime.
 pub(super) fn run_long<T>(length: usize, decode: impl FnOnce() -> T) -> T {
     let threads = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
     if threads && length > LONG_MESSAGE_BYTES {

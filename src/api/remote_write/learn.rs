@@ -1,10 +1,10 @@
-//! What the guards of new series and families are told after a start: the series that the store has of the last
-//! hour, and all its metadata where that is in memory.
+//! Fills the guards of series and families after a start: with the series that the store has of the last hour,
+//! and with all its metadata if the store keeps it in memory.
 //!
-//! A metric after the other, so that not all label sets are in memory at a time. Over Cassandra the
-//! answer is coarse: the series of a whole window of the index count, those of other writers too. A
-//! store that does not answer is asked again for as long as it may tell something new: who goes on
-//! writing is known by then.
+//! Metrics are read one after another, so that not all label sets are in memory at once. Over Cassandra the
+//! answer is coarse: it contains all series of a window of the index, also those of other writers. If the store
+//! fails, the read is retried while it can still tell something new; after that, active senders have written
+//! and are known.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,21 +16,21 @@ use super::AppState;
 use crate::model::{METRIC_NAME, Matcher, TimeRange};
 use crate::storage::{Level, ListSize, SelectHints, SeriesQuery, SharedStore, StoreError};
 
-/// Of how long ago series are asked for, and how far senders' clocks may be ahead, in milliseconds.
+/// The age of the oldest samples, and how far ahead senders' clocks may be, in milliseconds.
 const LAST: i64 = 3_600_000;
 const AHEAD: i64 = 600_000;
-/// How long the store is asked at most.
+/// Longest time for the whole read.
 const PATIENCE: Duration = Duration::from_secs(900);
-/// Between two attempts, at first and at last.
+/// First and longest pause between attempts.
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Bytes of the label sets of one metric that are asked for.
+/// Most bytes of the label sets of one metric.
 const MOST_BYTES: usize = 256 << 20;
-/// How long the first requests wait for it where there is a limit.
+/// How long the start waits for the result if a limit is set.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// Tells the guard which series a store has that is about to be opened; it goes on behind this where
-/// there is no limit, or where it takes long.
+/// Passes the series of a store that is about to be opened to the guard. Returns early, while the
+/// read goes on in the background, if no limit is set or the read takes long.
 pub async fn learn_series(state: &Arc<AppState>, store: &SharedStore) {
     state.writes.guard.set_learning(true);
     let limits = state.writes.limits();
@@ -39,7 +39,8 @@ pub async fn learn_series(state: &Arc<AppState>, store: &SharedStore) {
     tokio::spawn(async move {
         let asked = loop {
             match timeout(PATIENCE, ask_until_told(&state, &store)).await {
-                // What was written meanwhile was not counted: only the store can tell.
+                // The store refused new series meanwhile, so they were not counted; only the store
+                // can list them.
                 Err(_) if state.pressure.level() >= Level::Full => {}
                 asked => break asked,
             }
@@ -55,12 +56,12 @@ pub async fn learn_series(state: &Arc<AppState>, store: &SharedStore) {
         }
     });
     if limits.active_series.is_some() || limits.active_series_per_metric.is_some() {
-        // An error is its end.
+        // An error means that the sender was dropped: the read has ended.
         let _ = timeout(WAIT, learned).await;
     }
 }
 
-/// Tells the guard of metadata which families a store has that keeps them in memory.
+/// Passes the metric families of a store that keeps them in memory to the metadata guard.
 pub async fn learn_metadata(state: &AppState, store: &SharedStore) {
     match store.metadata(None, usize::MAX).await {
         Ok(known) => {
@@ -73,13 +74,13 @@ pub async fn learn_metadata(state: &AppState, store: &SharedStore) {
     }
 }
 
-/// How many series the guard was told of.
+/// Reads until the guard has all series; returns their number.
 async fn ask_until_told(state: &AppState, store: &SharedStore) -> usize {
     let mut pause = PAUSE;
     loop {
         match ask(state, store).await {
             Ok(Told::All { series }) => return series,
-            // Who goes on writing will have come before patience ends.
+            // Active senders will have written before the time is up.
             Ok(Told::InPart) => return std::future::pending().await,
             Err(error) => tracing::debug!("the store does not tell its series yet: {error}"),
         }
@@ -88,12 +89,12 @@ async fn ask_until_told(state: &AppState, store: &SharedStore) -> usize {
     }
 }
 
-/// What the guard was told.
+/// The result of one read.
 enum Told {
     All {
         series: usize,
     },
-    /// Of some metric there are more series than are asked for.
+    /// Some metric has more series than one read returns.
     InPart,
 }
 

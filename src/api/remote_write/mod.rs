@@ -1,10 +1,10 @@
 //! `POST /api/v1/write`: remote write 1.0 and 2.0.
 //!
-//! What can never be accepted is 400 (or 413, 415) and the rest of the request is stored; trouble
-//! of ours is 503 or 500, which senders repeat. Type and encoding are judged before the body is
-//! read, and a rate that is a setting before anything is stored. Answers to version 2 say how much
-//! was stored, failures included; answers to version 1 never do, as senders take these headers for
-//! the sign of version 2.
+//! Parts that can never be accepted are answered 400 (or 413, 415) and the rest of the request is
+//! stored; failures of the server are answered 503 or 500, which senders retry. Type and encoding
+//! are checked before the body is read, and the rate limit before anything is stored. Answers to
+//! version 2 contain the numbers of stored samples, also on failure; answers to version 1 never do,
+//! because senders take these headers as the sign of version 2.
 
 mod active;
 mod families;
@@ -39,10 +39,10 @@ pub(crate) use gate::Gate;
 pub(crate) use intake::{DECODED_SIZE, Intake, check_decoded};
 pub use learn::{learn_metadata, learn_series};
 
-/// Bytes of memory that a new series takes at least, about. Where there is no room for it the store refuses new series.
+/// Approximate least memory of a new series. Without room for it the store refuses new series.
 const NEW_SERIES_BYTES: u64 = 1 << 10;
 
-/// The handler. One request is one batch for the store.
+/// The handler. One request is one batch of the store.
 pub(crate) async fn remote_write(State(state): State<Arc<AppState>>, request: Request) -> Response {
     let start = Instant::now();
     let _in_flight = InFlight::enter(&state.metrics.ingest.in_flight);
@@ -69,12 +69,12 @@ pub(crate) async fn remote_write(State(state): State<Arc<AppState>>, request: Re
     response
 }
 
-/// Counts that a whole request is refused, and tells the log.
+/// Counts and logs that a whole request is refused.
 fn note(state: &AppState, refusal: &Refusal) {
     if let Some(reason) = refusal.reason() {
         state.metrics.ingest.reject(reason, 1);
     }
-    // Who reads a body counts that it is too large.
+    // The reader of a body already counts bodies that are too large.
     if let Some(setting) = refusal.setting()
         && !matches!(refusal, Refusal::BodyTooLarge(_))
     {
@@ -107,7 +107,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// The setting whose limit was passed.
+    /// The setting whose limit is exceeded.
     fn setting(&self) -> Option<&'static str> {
         match self {
             Self::BodyTooLarge(_) => Some(intake::BODY_SIZE),
@@ -121,9 +121,9 @@ impl Refusal {
         }
     }
 
-    /// What the request is counted under where its sender is to blame. One whose body did not come to its end is not:
-    /// it is sent again. Nor is one of a type or compression that is not taken, which says nothing of its samples: some
-    /// senders ask so what is taken, and of the others the status tells.
+    /// The metric label of a refusal that is the sender's fault. A body that did not arrive completely has none,
+    /// because it is sent again. An unsupported type or compression has none either, because it says nothing of the
+    /// samples: some senders probe in this way, and for the others there is the status.
     fn reason(&self) -> Option<&'static str> {
         match self {
             Self::UnsupportedType(_) | Self::Wire(WireError::Zstd) => None,
@@ -132,8 +132,8 @@ impl Refusal {
         }
     }
 
-    /// What the log counts the request under; `None` = it says nothing of it: a body that did not come to its end, a
-    /// start that is not over, a failure of which there is a line for each.
+    /// The key of the throttled log; `None` = no line: a body that did not arrive completely, a start that is still
+    /// running, or a failure that is logged by itself.
     fn kind(&self) -> Option<&'static str> {
         match self {
             Self::Api(ApiError::Store(StoreError::Unavailable { .. } | StoreError::Denied(_))) => {
@@ -183,7 +183,7 @@ async fn accept(
         .in_scope(|| intake::run_long(decoded, || wire::decode(compressed, scratch, within)));
     let batch = match batch {
         Err(WireError::Expands(_)) => {
-            // Others have their room back before it waits for all of it.
+            // The room is released before the wait for all of it, so that the wait can end.
             drop(room);
             let all = state.intake.all_room_to_decode();
             room = all.instrument(info_span!("wait")).await?;
@@ -207,14 +207,14 @@ async fn accept(
     let (series, samples) = (batch.series.len() as i64, batch.samples.len() as i64);
     let without_metadata = batch.without_metadata;
     let outcome = store.write(batch).instrument(info_span!("store", series, samples)).await?;
-    // Of what was refused since the request was read it is not known whether it has any.
+    // For samples that were refused after decoding it is unknown whether they have metadata.
     let without_metadata = without_metadata.min(outcome.samples + outcome.histograms);
     state.metrics.ingest.without_metadata.inc_by(without_metadata);
     Ok(outcome)
 }
 
-/// Why a body is refused that does not decode. What is beyond the most that a setting can be is beyond
-/// the setting.
+/// The refusal of a body that does not decode. A value beyond the largest value of a setting is beyond
+/// the setting too.
 fn undecoded(error: WireError, limits: &WriteLimits) -> Refusal {
     let WireError::Limit { what, limit } = error else { return error.into() };
     let (setting, most) = match what {
@@ -267,8 +267,8 @@ fn respond(
     response
 }
 
-/// The status where parts were refused: 429 only if all of them may be taken later. Metadata beyond its limit is
-/// not: nothing takes away what is there.
+/// The status for refused parts: 429 only if all of them may be accepted later. Metadata beyond its limit is not
+/// accepted later, because metadata is never deleted.
 fn refused_status(rejections: &Rejections, beyond_series: SeriesAnswer) -> StatusCode {
     let only = |passes: fn(&str) -> bool| rejections.counts().iter().all(|(why, _)| passes(why));
     let may_pass = match beyond_series {
@@ -291,16 +291,17 @@ fn count(outcome: &WriteOutcome, metrics: &IngestMetrics) {
     }
 }
 
-/// Bytes of a reason that are told.
+/// Most bytes of a reason in the answer.
 const LINE: usize = 480;
-/// What was stored is answered whatever room there is: all lines with their ends, and the last one.
+/// The answer for stored data needs no reservation: all lines with their ends, and the last one,
+/// fit.
 const _: () = assert!(Rejections::KEPT * (LINE + "…\n".len()) + 64 <= unsent::LITTLE);
 
-/// The reasons, one a line; the first line first, as senders log the first 256 or 1,024 bytes.
+/// The reasons, one a line, the first one first: senders log the first 256 or 1,024 bytes.
 fn reasons(rejections: &Rejections) -> String {
     let mut text = String::new();
     for reject in rejections.kept() {
-        // Names of labels may hold anything.
+        // Label names may contain line breaks.
         let line = reject.to_string().replace(['\n', '\r'], " ");
         text.push_str(&shortened(line, LINE));
         text.push('\n');
@@ -327,7 +328,7 @@ impl IntoResponse for Refusal {
         let status = match &self {
             Self::UnsupportedType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::BodyTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
-            // Not 408: senders give up what a 4xx refuses, and a slow network passes.
+            // Not 408: senders drop a batch on 4xx, and a slow network is temporary.
             Self::BodyTooSlow(_) => StatusCode::SERVICE_UNAVAILABLE,
             // Malformed chunks, a body cut short, a client that went away.
             Self::BodyBroken(_) | Self::Wire(_) | Self::Limit { .. } => StatusCode::BAD_REQUEST,

@@ -1,7 +1,7 @@
-//! Which protocol a request speaks, by its `Content-Type`, and whether we can read its encoding.
+//! Determines the protocol of a request from its `Content-Type`, and the compression from its encoding.
 //!
-//! The version header of Prometheus is not looked at: senders leave it out. That of VictoriaMetrics' agents says
-//! that zstd may be meant, which no other sender uses.
+//! The version header of Prometheus is ignored, because senders omit it. The version header of VictoriaMetrics'
+//! agents means that the body may be zstd; no other sender uses that.
 
 use axum::http::{HeaderMap, header};
 
@@ -12,7 +12,7 @@ const MEDIA_TYPE: &str = "application/x-protobuf";
 const MESSAGE_V1: &str = "prometheus.WriteRequest";
 const MESSAGE_V2: &str = "io.prometheus.write.v2.Request";
 
-/// The protocol that `Content-Type` names; without one it is version 1.
+/// The protocol that `Content-Type` names; version 1 if there is no header.
 pub(super) fn protocol(headers: &HeaderMap) -> Result<Protocol, Refusal> {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(Protocol::V1) };
     let text = value.to_str().unwrap_or("\u{fffd}");
@@ -47,19 +47,19 @@ fn by_type(text: &str) -> Result<Protocol, &'static str> {
     Ok(protocol.unwrap_or(Protocol::V1))
 }
 
-/// How a body is compressed.
+/// The compression of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encoding {
     /// A snappy block.
     Snappy,
-    /// A frame of zstd.
+    /// A zstd frame.
     Zstd,
 }
 
-/// The header by which agents of VictoriaMetrics are known.
+/// The header that identifies agents of VictoriaMetrics.
 const VICTORIA_METRICS: &str = "x-victoriametrics-remote-write-version";
 
-/// How the body is compressed by its `Content-Encoding`; fails when it is otherwise.
+/// The compression that `Content-Encoding` names; fails if it is not supported.
 pub(super) fn encoding(headers: &HeaderMap, protocol: Protocol) -> Result<Encoding, Refusal> {
     let Some(value) = headers.get(header::CONTENT_ENCODING) else { return Ok(Encoding::Snappy) };
     let may_be_zstd = protocol == Protocol::V1 && headers.contains_key(VICTORIA_METRICS);

@@ -1,13 +1,13 @@
-//! How many samples a second are taken.
+//! Limits the samples per second.
 //!
-//! Whoever comes while there is something left takes all that a request has; what it took too much is
-//! waited for by the next ones. So a request larger than a second's share passes, and the rate holds over time.
+//! A request is accepted while any allowance is left, even if it has more samples; later requests wait until
+//! the debt is paid. So a request larger than one second's allowance passes, and the average rate holds.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// What is left of the rate.
+/// The remaining allowance.
 pub(super) struct Rate {
     left: Mutex<Left>,
 }
@@ -18,12 +18,12 @@ struct Left {
 }
 
 impl Rate {
-    /// A second's share is there at the start.
+    /// Starts with the allowance of one second.
     pub(super) fn new(now: Instant) -> Self {
         Self { left: Mutex::new(Left { samples: f64::INFINITY, at: now }) }
     }
 
-    /// Takes samples; else says after what time there are some.
+    /// Takes samples, or returns the time until some are available.
     pub(super) fn take(&self, samples: usize, rate: u64, now: Instant) -> Result<(), Duration> {
         let rate = rate as f64;
         let mut left = self.left.lock();

@@ -1,8 +1,8 @@
-//! What the log says of refused writes: for each setting at most one line in a while, with how many were
-//! refused since the line before and the last of them.
+//! Throttled log of refused writes: for each setting at most one line per interval, with the number of
+//! refusals since the line before and the last reason.
 //!
-//! No refusal goes untold: what came too soon for a line of its own is told when its time has come, by who
-//! calls [`Told::catch_up`] now and then. The metrics count for themselves.
+//! No refusal is lost: one that comes too early for a line is logged later by [`Told::catch_up`], which is
+//! called regularly. The metrics count separately.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 
 use crate::telemetry::Throttle;
 
-/// Lines about one kind of thing that is refused.
+/// The throttled lines about one kind of refused data.
 pub(super) struct Told {
-    /// How a line begins.
+    /// The beginning of each line.
     what: &'static str,
     by_setting: Mutex<BTreeMap<&'static str, Refused>>,
 }
@@ -21,17 +21,17 @@ pub(super) struct Told {
 #[derive(Default)]
 struct Refused {
     throttle: Throttle,
-    /// Why the last one was.
+    /// The last reason.
     last: String,
 }
 
 impl Told {
-    /// Nothing was refused yet.
+    /// Without any refusal yet.
     pub(super) fn new(what: &'static str) -> Self {
         Self { what, by_setting: Mutex::default() }
     }
 
-    /// So many were refused for a setting, the last one with this text.
+    /// Counts `more` refusals for a setting, of which `last` is the last reason.
     pub(super) fn count(&self, setting: &'static str, more: u64, last: String, now: Instant) {
         let mut by_setting = self.by_setting.lock();
         let of_setting = by_setting.entry(setting).or_default();
@@ -40,7 +40,7 @@ impl Told {
         self.write(of_setting, due);
     }
 
-    /// Tells what had to wait and need wait no longer.
+    /// Logs the refusals whose interval has passed.
     pub(super) fn catch_up(&self, now: Instant) {
         for of_setting in self.by_setting.lock().values_mut() {
             let due = of_setting.throttle.waiting(now);

@@ -1,7 +1,7 @@
-//! Bodies of VictoriaMetrics' agents, which are compressed with zstd: they become snappy blocks, as the log keeps them.
+//! Converts zstd bodies of VictoriaMetrics' agents to snappy blocks, the form that the log stores.
 //!
-//! A frame says how large its content is, and that is what is taken of memory before it is unpacked. One that does
-//! not say it is refused: its sender goes on with snappy.
+//! A frame declares the size of its content; that much memory is reserved before it is decompressed. A frame without
+//! that size is refused, and its sender falls back to snappy.
 
 use zstd::bulk::Decompressor;
 use zstd::zstd_safe::get_frame_content_size;
@@ -11,7 +11,7 @@ use super::intake::{Intake, ReceivedBody, beyond_decoded, run_long};
 use crate::wire::{WireError, snappy};
 
 impl Intake {
-    /// The body as a snappy block, where its content has at most `most` bytes.
+    /// The body as a snappy block, if its content has at most `most` bytes.
     pub(super) async fn as_snappy<'a>(
         &'a self,
         body: ReceivedBody<'a>,
@@ -64,7 +64,7 @@ mod tests {
         for broken in [vec![], b"nothing".to_vec(), frame[..frame.len() / 2].to_vec()] {
             assert_eq!(read(broken, content.len()).await, Err(no_frame.to_owned()));
         }
-        // A frame that lies about its content.
+        // A frame that declares a wrong size.
         let mut lies = frame;
         lies[5] = lies[5].wrapping_sub(1);
         assert!(read(lies, content.len()).await.is_err());
