@@ -1,7 +1,8 @@
 //! The composition root: locks the data folder, opens the store, serves, drains.
 //!
-//! HTTP is up before the store is: `/-/healthy` answers while a log is replayed, and everything
-//! that needs the store answers 503 until it is there. Behind a log Cassandra may come later still.
+//! HTTP starts before the store is open: `/-/healthy` answers while a log is replayed, and requests
+//! that need the store are answered 503 until it is open. Behind a log, Cassandra may be opened
+//! later.
 //!
 //! ```text
 //! DATA/lock              held while a process runs
@@ -69,7 +70,7 @@ pub use owner::refuse_foreign;
 pub use reload::Rereading;
 pub use stores::{give_up_log, wal_dir};
 
-/// Why the server did not start, or broke.
+/// Why the server did not start, or stopped with an error.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// The data folder belongs to another process.
@@ -81,7 +82,7 @@ pub enum ServerError {
         /// The data folder.
         path: PathBuf,
     },
-    /// The data folder, or a folder in it, is that of another user, who could not use it afterwards.
+    /// The data folder, or a folder in it, belongs to another user, who could not use it afterwards.
     #[error(
         "{path} belongs to the user {user}, who could not use what root writes there: run this as that \
          user (sudo -u {user} promkairos ...)",
@@ -90,7 +91,7 @@ pub enum ServerError {
     Foreign {
         /// The folder.
         path: PathBuf,
-        /// As `sudo -u` takes it.
+        /// The user, quoted for `sudo -u`.
         user: String,
     },
     /// The data folder cannot be used.
@@ -101,7 +102,7 @@ pub enum ServerError {
         /// Why.
         source: std::io::Error,
     },
-    /// Acknowledged samples would not be served, and nobody would know.
+    /// The configured store would not serve acknowledged samples of a log.
     #[error("{}", only_in_log(log))]
     Unserved {
         /// The folder of the log.
@@ -115,12 +116,12 @@ pub enum ServerError {
         /// Why not.
         source: StoreError,
     },
-    /// The listener broke.
+    /// The listener failed.
     #[error("cannot serve: {0}")]
     Serve(std::io::Error),
 }
 
-/// How the samples of a log before Cassandra get there.
+/// Says how the samples of a log in front of Cassandra get into Cassandra.
 fn only_in_log(log: &Path) -> String {
     format!(
         "{} holds acknowledged samples that Cassandra does not have yet. Start with --store cassandra --ack wal, \
@@ -131,7 +132,7 @@ fn only_in_log(log: &Path) -> String {
     )
 }
 
-/// The command that mends the log to which a file or folder belongs.
+/// The command that repairs the log to which a file or folder belongs.
 fn repair_command(path: &Path) -> String {
     for (log, store) in [("embedded/wal", ""), ("cassandra/wal", " --store cassandra")] {
         let folder = path.ancestors().find(|folder| folder.ends_with(log));
@@ -142,7 +143,7 @@ fn repair_command(path: &Path) -> String {
     "promkairos wal repair".to_owned()
 }
 
-/// What to do about a file of the data folder that keeps the store from opening, for the end of its error.
+/// The suffix of an open error: what to do about the file of the data folder that causes it.
 fn remedy(error: &StoreError) -> String {
     let path = match error {
         StoreError::Corrupt { path, .. } => path,
@@ -173,8 +174,8 @@ fn remedy(error: &StoreError) -> String {
     }
 }
 
-/// The options of the Cassandra store, for commands that work on a keyspace themselves. What of them
-/// weakens promises goes to the log.
+/// The options of the Cassandra store, for commands that work on a keyspace without a server. Logs a
+/// warning if they weaken promises.
 pub fn cassandra_options(
     config: &Config,
     cassandra: &CassandraConfig,
@@ -186,7 +187,7 @@ pub fn cassandra_options(
     Ok(options)
 }
 
-/// That a file of KairosDB asks for TLS, where a cluster has none.
+/// A warning if a file of KairosDB asks for TLS and a cluster has none.
 fn tls_not_taken(config: &Config) -> Option<String> {
     let asked = &config.kairosdb.tls;
     let is_plain = config.clusters().any(|(_, cluster)| cluster.tls.is_none());
@@ -199,14 +200,14 @@ fn tls_not_taken(config: &Config) -> Option<String> {
     })
 }
 
-/// Refuses what can be known to be wrong before any store is opened; touches no file.
+/// Refuses settings that are invalid for any store; reads and writes no file.
 pub fn check(config: &Config) -> Result<(), ServerError> {
     stores::check(config)
         .map_err(|source| ServerError::Store { what: "cannot open the store", source })
 }
 
-/// What the settings count on that is not there, and what of them weakens promises: for the operator to
-/// know, a line each. Nothing is refused for it.
+/// Warnings for the operator, one line each: resources that the settings need and the machine lacks,
+/// and settings that weaken promises.
 pub fn warnings(config: &Config) -> Vec<String> {
     let mut all = machine::missing(config);
     all.extend(stores::warnings(config));
@@ -218,9 +219,9 @@ pub fn warnings(config: &Config) -> Vec<String> {
     all
 }
 
-/// Serves on `listener` until `shutdown` completes; then no new requests are taken, those under
-/// way are finished, and the store is flushed and closed. Meanwhile settings may be read again.
-/// Requests have `traces`; closing them is for the caller.
+/// Serves on `listener` until `shutdown` completes. Then no new requests are accepted, running
+/// requests are finished, and the store is flushed and closed. Settings can be reloaded meanwhile.
+/// Requests are traced with `traces`; the caller closes them.
 pub async fn run(
     config: Config,
     listener: TcpListener,
@@ -235,7 +236,7 @@ pub async fn run(
     let state = Arc::new(state(&config, metrics.clone(), web.clone()).with_traces(traces.clone()));
     let (stop, stopped) = watch::channel(false);
     let signals = stop.clone();
-    // They end with this function.
+    // These tasks end with this function.
     let mut beside = JoinSet::new();
     beside.spawn(async move {
         shutdown.await;
@@ -288,7 +289,7 @@ pub async fn run(
     }
 }
 
-/// Begins what the metrics of the process need of an open store: to look there, and to be written there.
+/// Starts the tasks of the process's own metrics that need an open store.
 fn keep_own_metrics(
     beside: &mut JoinSet<()>,
     config: &Config,
@@ -305,8 +306,8 @@ fn keep_own_metrics(
     }
 }
 
-/// Takes the data folder, where the process keeps files in it, for as long as the process lives: threads whose work
-/// is given up at the end may touch files until then.
+/// Locks the data folder, if the process keeps files there, until the process ends: threads whose work is abandoned
+/// at shutdown may touch files until then.
 fn own_data_dir(config: &Config) -> Result<(), ServerError> {
     let lock = match config.keeps_files() {
         true => {
@@ -321,12 +322,12 @@ fn own_data_dir(config: &Config) -> Result<(), ServerError> {
     Ok(())
 }
 
-/// Has the allocator follow the setting of memory. To be called before other threads are there.
+/// Adapts the allocator to the memory limit. Call it before other threads start.
 pub fn fit_allocator(memory: &MemoryConfig) {
     allocator::fit_to(memory.limit);
 }
 
-/// Takes what the machine gives, and tells the log what is to be known of the settings.
+/// Raises the limit of descriptors, and logs warnings about the settings.
 fn prepare(config: &Config) {
     machine::take_descriptors();
     warnings(config).iter().for_each(|warning| tracing::warn!("{warning}"));
@@ -335,7 +336,7 @@ fn prepare(config: &Config) {
     }
 }
 
-/// What the handlers share, as the configuration has it.
+/// The shared state of the handlers, from the configuration.
 fn state(config: &Config, metrics: Arc<Metrics>, web: watch::Receiver<Arc<WebConfig>>) -> AppState {
     metrics.web.certificate_ends(config.web.certificate_not_after);
     let state = AppState::new(metrics)
@@ -352,7 +353,7 @@ fn state(config: &Config, metrics: Arc<Metrics>, web: watch::Receiver<Arc<WebCon
     state
 }
 
-/// Says where acknowledged samples are that nobody has read back before the end.
+/// Logs where acknowledged samples remain if the server stops before the log was replayed.
 fn say_what_stays(config: &Config) {
     let log = wal_dir(&config.data_dir, &config.store);
     if config.keeps_files() && log.is_dir() {
@@ -363,8 +364,8 @@ fn say_what_stays(config: &Config) {
     }
 }
 
-/// Waits until `stopped` or the end of the server, which before that is a defect; then for the
-/// requests under way, but not for ever; and closes the store, all of it in no more time than `within`.
+/// Waits for `stopped`, or for the end of the server task, which would be a defect. Then waits a
+/// bounded time for running requests and closes the store; all within `within`.
 async fn serve_until(
     stopped: watch::Receiver<bool>,
     mut server: JoinHandle<()>,
@@ -403,12 +404,13 @@ fn broken(panic: JoinError) -> ServerError {
 }
 
 async fn until_true(mut flag: watch::Receiver<bool>) {
-    // An error means that the sender is gone, and with it the server.
+    // An error means that the sender was dropped together with the server.
     let _ = flag.wait_for(|stop| *stop).await;
 }
 
-/// Opens the store, again and again as long as it is only out of reach. It may also deny us for
-/// a while: a cluster that starts may not know its users yet. Then asks it for the series it has.
+/// Opens the store; retries while it is unreachable. A refused login is retried for a while too,
+/// because a cluster that starts may not know its users yet. Then learns the series that the store
+/// has.
 async fn open_patiently(
     config: &Config,
     state: &Arc<AppState>,
@@ -435,7 +437,7 @@ async fn open_patiently(
             }
             result => {
                 if let Ok(store) = &result {
-                    // Cassandra has it, and not this process.
+                    // Cassandra keeps metadata itself, not in the memory of this process.
                     if matches!(config.store, StoreConfig::Embedded) {
                         api::learn_metadata(state, store).await;
                     }

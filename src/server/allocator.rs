@@ -1,30 +1,29 @@
-//! What the allocator keeps of freed memory goes back to the system, the sooner the less the process may take, and
-//! it takes memory in small pages.
+//! Returns freed memory to the system, sooner if the memory limit is small, and keeps memory in small pages.
 //!
-//! The one place of the program with `unsafe`: mimalloc's functions for this have no safe wrapper. In a
-//! program with another allocator they find nothing to give back.
+//! The only file of the program with `unsafe`: mimalloc's functions for this have no safe wrapper. With another
+//! allocator they have no effect.
 
 use std::ffi::c_long;
 
 use libmimalloc_sys::mi_option_t;
 
-/// The place of `purge_delay` among the options of mimalloc 3, for which its crate has no name.
+/// The index of `purge_delay` among the options of mimalloc 3; its crate has no name for it.
 const PURGE_DELAY: mi_option_t = 15;
-/// For each so many bytes that the process may take, what was freed stays for a millisecond: at 4 GiB for the second
-/// that is mimalloc's own.
+/// Freed memory is kept for 1 ms per this many bytes of the memory limit; at 4 GiB that is about 1 s, mimalloc's
+/// default.
 const BYTES_A_MILLISECOND: u64 = 4 << 20;
 const LEAST_MILLISECONDS: u64 = 10;
 const MOST_MILLISECONDS: u64 = 1_000;
 
-/// Fits the allocator to a process that may take so many bytes. To be called before other threads are there: they
-/// read what is set here.
+/// Adapts the allocator to a memory limit of `limit` bytes. Call it before other threads start: they read these
+/// options.
 pub(super) fn fit_to(limit: u64) {
     use_small_pages();
     keep_freed_for(milliseconds_to_keep_freed(limit));
 }
 
-/// What queries free they take again soon after, which costs page faults where the system has it back; but where
-/// little may be taken, what a second frees is most of it, and others are refused for it.
+/// Queries soon need again what they freed, and memory that was returned costs page faults. But with a small
+/// limit, the memory freed in a second is most of the limit, and requests would be refused for it.
 fn milliseconds_to_keep_freed(limit: u64) -> c_long {
     let milliseconds = limit / BYTES_A_MILLISECOND;
     milliseconds.clamp(LEAST_MILLISECONDS, MOST_MILLISECONDS) as c_long
@@ -32,31 +31,30 @@ fn milliseconds_to_keep_freed(limit: u64) -> c_long {
 
 #[expect(unsafe_code, reason = "a foreign function without a safe wrapper")]
 fn keep_freed_for(milliseconds: c_long) {
-    // SAFETY: it takes no pointer, and writes one number, at an index below the number of options, which other
-    // threads only read.
+    // SAFETY: the call takes no pointer, and writes one number at an index below the number of options, which
+    // other threads only read.
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, milliseconds) }
 }
 
-/// Has the system give memory in small pages alone, from now on. mimalloc asks for pages of 2 MiB, of which what
-/// nobody uses counts as well: with 200,000 series in memory a fifth of what the process has. They save no processor
-/// time here. Where the system refuses it, the process has more.
+/// Disables transparent huge pages. mimalloc asks for pages of 2 MiB, and their unused parts count as resident: with
+/// 200,000 series in memory, a fifth of the process. Huge pages save no CPU time here. If the system refuses, the
+/// process uses more memory.
 fn use_small_pages() {
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
-/// Gives back to the system what all threads have freed, as far as whole pages of it are free. Takes a tenth of a
-/// second for a gigabyte.
+/// Returns the free pages of all threads to the system. Takes about 0.1 s per gigabyte.
 #[expect(unsafe_code, reason = "foreign functions without a safe wrapper")]
 pub(super) fn give_back() {
-    // SAFETY: neither takes a pointer; both may be called at any time on any thread, and touch nothing
-    // that is in use. On a thread that has allocated nothing yet the second alone would do nothing.
+    // SAFETY: neither call takes a pointer; both may be called at any time on any thread, and touch no
+    // memory in use. On a thread that has allocated nothing yet, `mi_collect` alone would do nothing.
     unsafe {
         libmimalloc_sys::mi_thread_init();
         libmimalloc_sys::mi_collect(true);
     }
 }
 
-/// An allocator for tests that counts, on each thread for itself.
+/// An allocator for tests that counts per thread.
 #[cfg(test)]
 pub(crate) mod counting {
     use std::alloc::{GlobalAlloc, Layout, System};
@@ -68,26 +66,26 @@ pub(crate) mod counting {
     static COUNTING: Counting = Counting;
 
     thread_local! {
-        /// Bytes that this thread has taken and not given back, and the most since that was last asked.
+        /// Bytes that this thread holds, and the maximum since the last reset.
         static HELD: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
     }
 
     fn count(bytes: isize) {
-        // While a thread ends there is nothing to count with any more.
+        // A thread that is ending has no counters any more.
         let _ = HELD.try_with(|held| {
             let (now, most) = held.get();
             held.set((now + bytes, most.max(now + bytes)));
         });
     }
 
-    /// What an allocator needs for a block: it has some sizes, which are up to an eighth apart.
+    /// The bytes that an allocator uses for a block: its size classes are up to an eighth apart.
     fn taken(layout: Layout) -> isize {
         let bytes = layout.size().max(8).next_multiple_of(8);
         let step = (bytes.next_power_of_two() / 8).max(8);
         bytes.next_multiple_of(step) as isize
     }
 
-    /// Bytes that `work` leaves taken on this thread, and the most that it had taken meanwhile, with what it gives.
+    /// Runs `work` on this thread; returns its result, the bytes still held, and the maximum meanwhile.
     pub(crate) fn counted<T>(work: impl FnOnce() -> T) -> (T, usize, usize) {
         let before = HELD.with(|held| {
             let (now, _) = held.get();
@@ -101,25 +99,25 @@ pub(crate) mod counting {
     }
 
     #[expect(unsafe_code, reason = "an allocator is called by the language")]
-    // SAFETY: all is done by the allocator of the system, which is given the same layouts.
+    // SAFETY: the system's allocator does everything, with the same layouts.
     unsafe impl GlobalAlloc for Counting {
         unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
             count(taken(layout));
-            // SAFETY: as the caller of this promises.
+            // SAFETY: the caller's contract is the same.
             unsafe { System.alloc(layout) }
         }
 
         unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
             count(-taken(layout));
-            // SAFETY: as the caller of this promises.
+            // SAFETY: the caller's contract is the same.
             unsafe { System.dealloc(block, layout) }
         }
 
         unsafe fn realloc(&self, block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-            // SAFETY: as the caller of this promises.
+            // SAFETY: the caller's contract is the same.
             let moved = unsafe { System.realloc(block, layout, bytes) };
             if let Ok(new) = Layout::from_size_align(bytes, layout.align()) {
-                // Both are there for a moment.
+                // Both blocks exist for a moment.
                 count(taken(new));
                 count(-taken(layout));
             }
@@ -140,7 +138,8 @@ mod tests {
 
     const BLOCKS: usize = 128 << 10;
 
-    /// Has another thread take 128 MiB and free them; it lives as long as what is given back.
+    /// Lets another thread allocate and free 128 MiB; the thread lives until the returned sender is
+    /// dropped.
     #[expect(unsafe_code, reason = "tests run with another allocator: this one is called by hand")]
     fn take_and_free() -> Sender<()> {
         let (end, ended) = channel();
@@ -179,7 +178,7 @@ mod tests {
 
     #[test]
     fn what_another_thread_has_freed_goes_back_to_the_system() {
-        // Other tests take and free meanwhile: one of some attempts has to show it.
+        // Other tests allocate and free meanwhile: one of several attempts has to succeed.
         let shows = (0..20).any(|_| {
             let _thread = take_and_free();
             let before = resident_bytes().expect("it tells");

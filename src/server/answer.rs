@@ -1,8 +1,9 @@
-//! A request and its answer until the last byte is written: a client that reads nothing for too long loses the answer.
+//! A request and its answer until the last byte is written. An answer whose client reads nothing for too long is
+//! aborted.
 //!
-//! The time runs only while there is something to read, and restarts whenever some of it is written. An answer that is
-//! given up is dropped with all that it holds: over HTTP/2 its stream is reset, and the connection is closed only if
-//! data already handed to the library stays. Over HTTP/1 the limit is kept by `places`.
+//! The time runs only while there is data to read, and restarts with every write. An aborted answer is dropped with
+//! all that it holds. Over HTTP/2 its stream is reset, and the connection is closed only if data that the library
+//! already has is not sent. Over HTTP/1 `places` keeps the limit.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -24,15 +25,15 @@ use super::places::{Multiplexed, Place, UnderWay};
 use crate::api::{Pieces, Taker};
 use crate::telemetry::HttpMetrics;
 
-/// How long data that was given up may stay before its connection is closed.
+/// How long data of an aborted answer may stay in the library before the connection is closed.
 const LEAVING: Duration = Duration::from_secs(1);
 
 tokio::task_local! {
-    /// Ends the task that runs one request of an HTTP/2 connection.
+    /// Aborts the task that runs one request of an HTTP/2 connection.
     static STREAM: AbortHandle;
 }
 
-/// Runs the requests of HTTP/2 connections, each of which can be given up.
+/// Runs the requests of HTTP/2 connections so that each can be aborted.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Streams;
 
@@ -47,14 +48,14 @@ where
     }
 }
 
-/// A request, and its answer once there is one.
+/// A request, with its answer once there is one.
 pub(super) struct Exchange {
     place: Arc<Place>,
     multiplexed: Multiplexed,
     state: Mutex<State>,
-    /// Ends what the protocol has of it.
+    /// Aborts the task of the HTTP/2 stream.
     stream: OnceLock<AbortHandle>,
-    /// Watches how the answer is taken.
+    /// The task that watches whether the client reads.
     watch: OnceLock<task::AbortHandle>,
     given_up: Arc<Notify>,
     _under_way: UnderWay,
@@ -62,29 +63,29 @@ pub(super) struct Exchange {
 
 #[derive(Default)]
 struct State {
-    /// What is not handed over yet; `None` = there is no answer yet, or it was broken off.
+    /// The data not handed to the library yet; `None` = there is no answer yet, or it was aborted.
     body: Option<Pieces>,
-    /// Why it was broken off.
+    /// Why it was aborted.
     broken_off: Option<Stalled>,
-    /// Pieces that are handed over and not written.
+    /// Pieces that were handed over but are not written yet.
     unsent: usize,
-    /// All was handed over that there is yet.
+    /// All data that exists so far was handed over.
     all_handed_over: bool,
-    /// Since when the client takes nothing; `None` = it has nothing to take.
+    /// Since when the client reads nothing; `None` = there is nothing to read.
     idle_since: Option<Instant>,
 }
 
 /// The body of an answer.
 pub(super) struct Answer(Arc<Exchange>);
 
-/// A piece, until it is written.
+/// A piece that is not written yet.
 struct Unwritten {
     bytes: Bytes,
     exchange: Arc<Exchange>,
 }
 
 impl Exchange {
-    /// Of a request that is under way.
+    /// The exchange of a running request.
     pub(super) fn new(under_way: UnderWay, multiplexed: Multiplexed) -> Arc<Self> {
         Arc::new(Self {
             place: under_way.place(),
@@ -97,14 +98,14 @@ impl Exchange {
         })
     }
 
-    /// It is this task that runs it.
+    /// Marks the current task as the one that runs the request.
     pub(super) fn runs_here(&self) {
         if let Ok(stream) = STREAM.try_with(AbortHandle::clone) {
             let _ = self.stream.set(stream);
         }
     }
 
-    /// The answer is there.
+    /// Sets the answer.
     pub(super) fn answer(self: &Arc<Self>, body: Body, metrics: &Arc<HttpMetrics>) -> Answer {
         let is_empty = body.is_end_stream();
         {
@@ -136,19 +137,19 @@ impl Exchange {
         self.set_idle(&mut state, (!is_done).then(Instant::now));
     }
 
-    /// When it is to be given up, if the client may take nothing for so long; `None` = it waits for us.
+    /// When to abort it, if the client may read nothing for `stall`; `None` = there is nothing to read.
     fn due(&self, stall: Duration) -> Option<Instant> {
         self.state.lock().idle_since.map(|since| since + stall)
     }
 
-    /// Drops what it holds. Its stream ends with it.
+    /// Drops the data and ends the stream.
     fn break_off(&self, why: Stalled) {
         let body = {
             let mut state = self.state.lock();
             state.broken_off = Some(why);
             state.body.take()
         };
-        // Not while anything is locked: it may take other locks.
+        // After the lock is released: dropping the body may take other locks.
         drop(body);
         if let Some(stream) = self.stream.get() {
             stream.abort();
@@ -179,7 +180,8 @@ impl Drop for Exchange {
     }
 }
 
-/// Gives an answer up once nothing was taken of it for as long as the place says, or others want its room.
+/// Aborts an answer when the client has read nothing for the time limit of its place, or when others need
+/// its memory.
 async fn watch(exchange: Weak<Exchange>, place: Arc<Place>, metrics: Arc<HttpMetrics>) {
     let mut levels = place.levels();
     let why = loop {
@@ -188,7 +190,7 @@ async fn watch(exchange: Weak<Exchange>, place: Arc<Place>, metrics: Arc<HttpMet
             Some(exchange) => (exchange.due(stall.after), Arc::clone(&exchange.given_up)),
             None => return,
         };
-        // More may be made at any time, and is then to be taken for as long again.
+        // New data may come at any time, and then has the whole limit.
         let due = due.unwrap_or_else(|| Instant::now() + stall.after);
         if due <= Instant::now() {
             break stall;
@@ -317,7 +319,7 @@ mod tests {
             let (pieces, mut answer) = answer(Duration::from_millis(20)).await;
             pieces.send(Bytes::from_static(b"a")).expect("it is held");
             for _ in 0..taken {
-                // It may be too late for it on a slow machine.
+                // On a slow machine the limit may have passed already.
                 drop(next(&mut answer).await);
             }
             pieces.closed().await;

@@ -1,4 +1,4 @@
-//! From the settings of the Cassandra store to its options.
+//! Converts the settings of the Cassandra store to its options.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub(super) fn options(
     })
 }
 
-/// How many seconds samples live, and those of metrics that match a pattern; 0 = for ever.
+/// The TTL of samples in seconds, and the TTLs of metrics that match a pattern; 0 = no expiry.
 pub(super) fn lifetimes(
     config: &Config,
     cassandra: &CassandraConfig,
@@ -54,7 +54,7 @@ pub(super) fn lifetimes(
     Ok((of_others, by_metric.collect::<Result<_, StoreError>>()?))
 }
 
-/// An even share of disk and memory for each cluster that is read. The files have no names, so they share a folder.
+/// Each cluster gets an equal share of disk and memory. File names do not collide, so all share a folder.
 fn read_cache(config: &Config, cassandra: &CassandraConfig) -> Option<ReadCacheOptions> {
     let config::ReadCacheConfig { bytes, settled_after, max_age } = cassandra.read_cache.clone()?;
     let clusters = match &config.store {
@@ -67,7 +67,7 @@ fn read_cache(config: &Config, cassandra: &CassandraConfig) -> Option<ReadCacheO
     Some(ReadCacheOptions { dir, bytes, memory, settled_after, min_age, max_age, clock })
 }
 
-/// Seconds; 0 = for ever.
+/// A TTL in seconds; 0 = no expiry.
 fn ttl(what: &str, kept: Duration) -> Result<u32, StoreError> {
     if !kept.is_zero() && kept < Duration::from_secs(1) {
         return Err(StoreError::Invalid(format!("{what}: a TTL has at least one second")));

@@ -1,8 +1,8 @@
 //! The other clusters of the configuration, beside the one that is written to.
 //!
-//! Each is opened in the background, again and again until it is there: one that is away, or refused,
-//! ends neither the start nor writes. What would need it is an error that names it meanwhile; one that is
-//! refused is on `/-/ready` too, for the operator to mend.
+//! Each is opened in the background and retried: an unreachable or refusing cluster stops neither the
+//! start nor writes. Meanwhile requests that need it fail with an error that names it. A refusal is also
+//! reported on `/-/ready`, because the operator has to fix it.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::storage::clusters::{Clusters, ReadCluster};
 use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::CassandraMetrics;
 
-/// Refuses what can be known to be wrong before any of them is opened.
+/// Refuses settings that are invalid for any cluster; opens none.
 pub(super) fn check(config: &Config, cassandra: &CassandraConfig) -> Result<(), StoreError> {
     for cluster in &cassandra.read_clusters {
         storage_cassandra::check(&read_options(config, &cluster.cassandra)?)?;
@@ -28,7 +28,7 @@ pub(super) fn check(config: &Config, cassandra: &CassandraConfig) -> Result<(), 
     }
 }
 
-/// The store `write` with the other clusters beside it, if there are any.
+/// The store `write`, combined with the other clusters if there are any.
 pub(super) fn beside(
     config: &Config,
     cassandra: &CassandraConfig,
@@ -61,7 +61,7 @@ pub(super) fn beside(
     Ok(Arc::new(Clusters { write, read, metadata }))
 }
 
-/// Nothing is made there and nothing written but deletes, so nothing needs to expire.
+/// Only deletes are written there, so no expiry is needed and no table is created.
 fn read_options(config: &Config, cluster: &CassandraConfig) -> Result<Options, StoreError> {
     let options = cassandra::options(config, cluster, None)?;
     let ttl_by_metric = Vec::new();

@@ -1,11 +1,10 @@
-//! One connection: its bytes and its requests, told to its place as they come and go.
+//! One connection: reports its bytes and requests to its place.
 //!
-//! A request is under way from its head until the last piece of its answer was written or is
-//! given up, which `answer` looks after. What nobody has read of a body when its request is answered is read and
-//! dropped first, within bounds, so that the client reads the answer. Nothing else is decided here: a request says
-//! whether its place is a spare one, and `api` what is answered there. An answer over HTTP/1 says when its
-//! connection ends with it: on a spare place, where the body of its request has not been read to its end, where the
-//! request is malformed, and where very many requests were refused for want of credentials.
+//! A request lasts from its head until the last piece of its answer is written or aborted (`answer`). The unread
+//! rest of a request body is read and discarded before the answer, within bounds, so that the client reads the
+//! answer. No policy is decided here: requests are marked if their place is a spare one, and `api` answers
+//! accordingly. An HTTP/1 answer carries `Connection: close` on a spare place, if the body of its request was not
+//! read completely, if the request is malformed, and after very many refused logins.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -37,14 +36,14 @@ use crate::api::{AnswerTo, LongQuery, RefusedHead, SharedConnection, SpareConnec
 use crate::limits::{DRAINED_BODY_BYTES, DRAINED_BODY_TIME};
 use crate::telemetry::HttpMetrics;
 
-/// The bytes of a connection.
+/// The byte stream of a connection.
 pub(super) struct Watched {
     pub(super) stream: TcpStream,
     pub(super) place: Arc<Place>,
 }
 
 impl Watched {
-    /// The first byte that the client has sent, which stays there to be read; `None` = it never will.
+    /// The first byte of the client, left in the socket; `None` = the client closed.
     pub(super) async fn first_byte(&self) -> io::Result<Option<u8>> {
         let mut byte = [0];
         let there = self.stream.peek(&mut byte).await?;
@@ -113,10 +112,10 @@ pub(super) struct Requests {
     pub(super) router: Router,
     pub(super) place: Arc<Place>,
     pub(super) metrics: Arc<HttpMetrics>,
-    /// Who is at the other end, as the handlers are told; `None` = it is gone already.
+    /// The address of the client, passed to the handlers; `None` = it has disconnected.
     pub(super) peer: Option<SocketAddr>,
     pub(super) lingers: Lingers,
-    /// What the HTTP library does not take of the next request.
+    /// The query that is too long for the HTTP library.
     pub(super) query: KeptQuery,
 }
 
@@ -143,7 +142,7 @@ where
         let exchange = Exchange::new(under_way, multiplexed);
         let spare_beyond = self.place.spare_beyond();
         let is_read = Arc::new(AtomicBool::new(request.body().is_end_stream()));
-        // Who waits for leave to send a body sends none where there is an answer.
+        // A client that waits for `100 Continue` sends no body after a final answer.
         let waits = request.headers().contains_key(header::EXPECT);
         let left = Left::<B>::default();
         let refused = RefusedHead::of(&request);
@@ -182,13 +181,13 @@ where
                 place.judged(*login);
             }
             let rest = left.lock().take();
-            // Where a malformed request has its end is not known.
+            // The end of a malformed request is unknown.
             let is_drained = !waits && spare_beyond.is_none() && !is_malformed;
             if let Some(rest) = rest.filter(|_| is_drained) {
                 drain(rest).await;
             }
-            // A spare place is soon free again, and what follows an unread body is not looked for, be it there already.
-            // HTTP/2 has no such header.
+            // A spare place has to become free soon, and bytes after an unread body are not parsed as a request. HTTP/2
+            // has no such header.
             let ends = spare_beyond.is_some()
                 || is_malformed
                 || !is_read.load(Ordering::Relaxed)
@@ -202,18 +201,18 @@ where
     }
 }
 
-/// The body of a request, owed until it has come whole or is given up.
+/// The body of a request; its place waits for it until it is complete or dropped.
 struct Question<B: http_body::Body<Data = Bytes> + Unpin> {
-    /// `None` = it has failed, or was handed on.
+    /// `None` = it failed, or was moved to `left`.
     body: Option<B>,
     owed: Option<BodyOwed>,
-    /// Told when it has come whole.
+    /// Set when the body is complete.
     is_read: Arc<AtomicBool>,
-    /// Where it goes when nobody wants it any more; `None` = nowhere.
+    /// Where the rest goes when the handler drops the body; `None` = nowhere.
     left: Option<Left<B>>,
 }
 
-/// A body that was dropped before it had come whole.
+/// A body that was dropped before it was complete.
 type Left<B> = Arc<Mutex<Option<Question<B>>>>;
 
 impl<B: http_body::Body<Data = Bytes> + Unpin> Drop for Question<B> {
@@ -225,7 +224,7 @@ impl<B: http_body::Body<Data = Bytes> + Unpin> Drop for Question<B> {
     }
 }
 
-/// Reads a body and drops it, within bounds.
+/// Reads and discards a body, within bounds.
 async fn drain<B: http_body::Body<Data = Bytes> + Unpin>(mut body: Question<B>) {
     let mut bytes = 0;
     let all = async {

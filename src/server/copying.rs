@@ -1,8 +1,8 @@
-//! Stores for a command that works on them itself, without a server: the embedded store of a data
-//! folder that nobody serves, and a keyspace.
+//! Opens stores for a command that works on them without a server: the embedded store of a data folder that no
+//! server uses, and a keyspace.
 //!
-//! What they are told by settings is what a server would be told, but that where they are only read no keyspace is
-//! made, no sample is removed and no part file is rewritten. The log of a folder is read back and flushed.
+//! The settings apply as in a server. But for reading, no keyspace is created, no sample is removed and no part
+//! file is rewritten. The log of a folder is replayed and flushed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use super::owner::refuse_foreign;
 use super::stores::{self, Upkeep};
 use super::{ServerError, cassandra_options};
 
-/// The embedded store of a data folder, which is locked as long as this lives.
+/// The embedded store of a data folder; the folder is locked while this lives.
 pub struct EmbeddedFolder {
-    /// The store; to be closed.
+    /// The store; the caller closes it.
     pub store: SharedStore,
     _lock: DataLock,
 }
 
-/// What the embedded store of a folder is opened for.
+/// Why the embedded store of a folder is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// It has to be there, and keeps what is beyond the retention.
+    /// For reading: the store has to exist, and samples beyond the retention stay.
     Reading,
-    /// It is made where it is not, and kept as a server keeps it.
+    /// For writing: the store is created if missing, and maintained as in a server.
     Writing,
 }
 
@@ -59,8 +59,8 @@ pub async fn open_embedded(
     Ok(EmbeddedFolder { store, _lock: lock })
 }
 
-/// Opens a keyspace. Nothing is made in one that is only read. `left_out` takes in what is read there and is
-/// none to us.
+/// Opens a keyspace. In one that is only read nothing is created. `left_out` collects rows that are read and
+/// cannot be interpreted.
 pub async fn open_cassandra(
     config: &Config,
     cassandra: &CassandraConfig,
@@ -70,7 +70,7 @@ pub async fn open_cassandra(
     let mut options = cassandra_options(config, cassandra)?;
     options.role = role;
     options.left_out = Some(left_out);
-    // The files of the cache are those of a server.
+    // The files of the cache belong to a server.
     options.read_cache = None;
     let store = CassandraStore::open(options, Metrics::new().cassandra.clone()).await?;
     Ok(Arc::new(store))

@@ -1,4 +1,4 @@
-//! Frames of HTTP/2 as they pass, and what becomes of requests with large heads. Payloads are passed over; nothing is
+//! Parses the frames of HTTP/2 as they pass, and tracks requests with large heads. Payloads are skipped; nothing is
 //! decompressed.
 //!
 //! ```text
@@ -7,7 +7,7 @@
 
 use crate::limits::MAX_TARGET_BYTES;
 
-/// Bytes before a payload.
+/// Bytes of a frame header.
 const HEADER: usize = 9;
 
 const HEADERS: u8 = 1;
@@ -24,28 +24,28 @@ const PROTOCOL_ERROR: u32 = 1;
 const COMPRESSION_ERROR: u32 = 9;
 const ENHANCE_YOUR_CALM: u32 = 11;
 
-/// The setting of how many bytes of headers the other side remembers, and its usual value.
+/// The setting SETTINGS_HEADER_TABLE_SIZE, and its default in bytes.
 const TABLE_SIZE: u16 = 1;
 const USUAL_TABLE_SIZE: u32 = 4096;
 
-/// Compressed bytes from which on a head may have a path that is too long: a character has at least five bits.
+/// Compressed bytes from which a head may contain a path that is too long: a character takes at least 5 bits.
 const LARGE: usize = MAX_TARGET_BYTES / 8 * 5;
-/// Large heads that are remembered at a time.
+/// Most large heads that are tracked at a time.
 const MOST_LARGE: usize = 16;
-/// Bytes of a head of an answer that has nothing but a status. Each answer of ours has more headers.
+/// Most bytes of an answer head that has only a status. Every answer of our own has more headers.
 const LONE_STATUS: usize = 5;
 
-/// Where in the frames of one direction a connection is.
+/// The position of a connection in the frames of one direction.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Frames {
-    /// The first bytes of the next one.
+    /// The first bytes of the next frame.
     header: [u8; HEADER],
     have: usize,
-    /// What is left of the payload before it.
+    /// The rest of the current payload.
     rest: usize,
 }
 
-/// What stands before a payload.
+/// A parsed frame header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Frame {
     kind: u8,
@@ -55,7 +55,7 @@ pub(super) struct Frame {
 }
 
 impl Frames {
-    /// Passes over `bytes` to the payload of the next frame that begins in them; `None` = to their end.
+    /// Skips to the payload of the next frame that begins in `bytes`; `None` = `bytes` are consumed.
     pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Option<Frame> {
         let passed = self.rest.min(bytes.len());
         self.rest -= passed;
@@ -73,7 +73,7 @@ impl Frames {
         Some(Frame { kind, flags, stream: u32::from_be_bytes(stream) & (u32::MAX >> 1), length })
     }
 
-    /// Passes over all of `bytes`.
+    /// Skips all of `bytes`.
     pub(super) fn pass(&mut self, mut bytes: &[u8]) {
         while self.next(&mut bytes).is_some() {}
     }
@@ -82,20 +82,20 @@ impl Frames {
 /// Streams with large heads that are not answered yet.
 #[derive(Debug, Default)]
 pub(super) struct LargeHeads {
-    /// The head that comes, and its bytes.
+    /// The head being received, and its bytes.
     stream: u32,
     bytes: usize,
     streams: Vec<u32>,
-    /// The client remembers fewer headers than usual, which the next head that is sent to it has to begin with.
+    /// The client lowered its header table size; the next head sent to it must begin with an update.
     owes_table_size: bool,
 }
 
 /// What was sent on a stream with a large head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sent {
-    /// A refusal for its size.
+    /// A refusal for the size of the head.
     Refusal,
-    /// The same, to which a status can be added.
+    /// A reset for the size of the head, before which a status can be inserted.
     Reset,
 }
 
@@ -104,7 +104,7 @@ impl LargeHeads {
         self.streams.is_empty()
     }
 
-    /// A frame came, with this beginning of its payload at least.
+    /// Notes a received frame; `payload` has at least the beginning of its payload.
     pub(super) fn came(&mut self, frame: Frame, payload: &[u8]) {
         match frame.kind {
             HEADERS => (self.stream, self.bytes) = (frame.stream, frame.length),
@@ -121,8 +121,8 @@ impl LargeHeads {
         }
     }
 
-    /// A frame is sent, with this beginning of its payload at least. What is told as [`Sent::Reset`] is told again
-    /// until the stream is [`Self::done`].
+    /// Notes a frame to be sent; `payload` has at least the beginning of its payload. [`Sent::Reset`] is returned
+    /// again until the stream is [`Self::done`].
     pub(super) fn sent(&mut self, frame: Frame, payload: &[u8]) -> Option<Sent> {
         let code = |at: usize| {
             let code = payload.get(at..at + 4)?;
@@ -156,7 +156,7 @@ impl LargeHeads {
         }
     }
 
-    /// A stream is answered.
+    /// Removes a stream that is answered.
     pub(super) fn done(&mut self, stream: u32) {
         self.streams.retain(|large| *large != stream);
     }
@@ -164,7 +164,7 @@ impl LargeHeads {
 
 fn lowers_table_size(frame: Frame, payload: &[u8]) -> bool {
     let Some(settings) = payload.get(..frame.length) else {
-        // Some of it is not here yet.
+        // The payload is incomplete.
         return true;
     };
     settings.chunks_exact(6).any(|setting| {
@@ -176,9 +176,10 @@ fn lowers_table_size(frame: Frame, payload: &[u8]) -> bool {
 /// Bytes of the frame that resets a stream.
 pub(super) const RESET: usize = HEADER + 4;
 
-/// An answer 414 without a text, and the end of its stream without an error. Its fields go into no table.
+/// An answer 414 without a body, and the end of its stream without an error. Its fields enter no header
+/// table.
 pub(super) fn too_long(stream: u32) -> Vec<u8> {
-    // `:status` and `content-length` by their numbers, each with its value as it is.
+    // `:status` and `content-length` by index, each with a literal value.
     const BLOCK: &[u8] = &[0x08, 3, b'4', b'1', b'4', 0x0f, 0x0d, 1, b'0'];
     let mut bytes = frame(HEADERS, END_STREAM | END_HEADERS, stream, BLOCK);
     bytes.extend(frame(RST_STREAM, 0, stream, &[0; 4]));
@@ -220,7 +221,7 @@ mod tests {
         }
     }
 
-    /// Shows each frame to `see`, with its payload.
+    /// Calls `see` with each frame and its payload.
     fn each(bytes: &[u8], mut see: impl FnMut(Frame, &[u8])) {
         let (mut frames, mut rest) = (Frames::default(), bytes);
         while let Some(frame) = frames.next(&mut rest) {

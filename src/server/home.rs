@@ -1,8 +1,9 @@
-//! Which keyspace a log before Cassandra belongs to, kept beside the log.
+//! The keyspace to which a log in front of Cassandra belongs, recorded beside the log.
 //!
-//! Records that Cassandra does not have yet go to the keyspace that they were accepted for and to
-//! no other: while there are any, a start with another keyspace is refused, and a cluster of
-//! another name gets none of them. A log without such records may change its home.
+//! Records that Cassandra does not have yet are written only to the keyspace and the cluster that
+//! they were accepted for. While there are any, a start with a different keyspace is refused, and a
+//! cluster with a different name receives none of them. A log without such records may change its
+//! keyspace.
 //!
 //! ```text
 //! keyspace kairosdb
@@ -18,7 +19,7 @@ use crate::storage::cassandra::ExpectedCluster;
 use crate::storage::disk::{Disk, Folders, replace};
 use crate::storage::head::wal::{self, Unflushed};
 
-/// Where the records of a log go.
+/// The keyspace and the cluster of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Home {
     path: PathBuf,
@@ -27,15 +28,16 @@ pub(super) struct Home {
 }
 
 impl Home {
-    /// Reads or makes the record of a log in `folder`. Refuses a keyspace that is not the one of
-    /// records that wait.
+    /// Reads or creates the record of a log in `folder`. Refuses a keyspace that differs from the
+    /// one of pending records.
     pub(super) fn settle(folder: &Path, log: &Path, keyspace: &str) -> Result<Self, StoreError> {
         let path = folder.join("keyspace");
         let new = Self { path: path.clone(), keyspace: keyspace.to_owned(), cluster: None };
         let known = match wal::unflushed(log, &Disk)? {
             Unflushed::Something => read(&path)?,
             Unflushed::Nothing => None,
-            // By no server, as this one owns the data folder: somebody mends it.
+            // Not in use by a server, because this one owns the data folder: the log is being
+            // repaired.
             Unflushed::InUse => return Err(wal::in_use(log)),
         };
         match known {
@@ -56,7 +58,7 @@ impl Home {
         }
     }
 
-    /// The cluster that may have the records; `None` = none was ever reached.
+    /// The only cluster that may receive the records; `None` = none was reached yet.
     pub(super) fn expected_cluster(&self) -> Option<ExpectedCluster> {
         let name = self.cluster.clone()?;
         Some(ExpectedCluster { name, said_in: self.path.clone() })
@@ -67,7 +69,7 @@ impl Home {
         if self.cluster.as_deref() == Some(cluster) {
             return;
         }
-        // A full disk must not keep Cassandra from taking what fills it.
+        // A full disk must not stop the flush to Cassandra, which frees space.
         if let Err(error) = (Self { cluster: Some(cluster.to_owned()), ..self.clone() }).write() {
             tracing::warn!("{}: {error}", self.path.display());
         }
@@ -82,7 +84,7 @@ impl Home {
     }
 }
 
-/// Keyspace and cluster; nothing in the folder of a log from before there was such a file.
+/// The recorded keyspace and cluster; `None` for a log from before this file existed.
 fn read(path: &Path) -> Result<Option<(String, Option<String>)>, StoreError> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
@@ -102,7 +104,8 @@ pub fn encode(keyspace: &str, cluster: Option<&str>) -> String {
     }
 }
 
-/// What [`encode`] was given; `None` for any other text. The name of a cluster may have line breaks.
+/// The inverse of [`encode`]; `None` for any other text. The name of a cluster may contain line
+/// breaks.
 pub fn decode(text: &str) -> Option<(String, Option<String>)> {
     let (keyspace, rest) = text.strip_prefix("keyspace ")?.split_once('\n')?;
     let cluster = match rest {

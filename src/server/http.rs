@@ -1,8 +1,8 @@
-//! Connections: accepted while there are places, served, and closed when they are overdue.
+//! Accepts connections while there are places, serves them, and closes them when they are overdue.
 //!
-//! What a connection may owe and for how long, and who gives way when all places are taken, is
-//! decided in `places`, a TLS handshake included; bodies are bounded by `api`. On `stop` no more
-//! connections are taken and the requests under way are finished. Dropping the future ends them all.
+//! `places` decides how long a connection may wait for its client, TLS handshake included, and which
+//! one gives way when all places are taken; `api` limits bodies. On `stop` no more connections are
+//! accepted and running requests are finished. Dropping the future ends all of them.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -32,31 +32,32 @@ use crate::limits::{ACCEPT_PAUSE, MAX_READ_HEAD_BYTES};
 use crate::storage::Level;
 use crate::telemetry::{HttpMetrics, InFlight, Throttle};
 
-/// What connections are served with.
+/// What all connections share.
 #[derive(Clone)]
 pub(super) struct Front {
     /// Answers requests.
     pub(super) router: Router,
     /// `None` = plain text.
     pub(super) tls: Option<Tls>,
-    /// Counts what reaches a limit.
+    /// Counts connections that reach a limit.
     pub(super) metrics: Arc<HttpMetrics>,
     /// How short memory is.
     pub(super) levels: watch::Receiver<Level>,
 }
 
-/// The same, as each connection has it.
+/// The state of one connection.
 #[derive(Clone)]
 struct Serving {
     front: Front,
     builder: Builder<Streams>,
-    /// Closed when no more requests are taken.
+    /// Closed when no more requests are accepted.
     open: watch::Receiver<()>,
-    /// Who is at the other end; `None` before there is one, and when it is gone already.
+    /// The address of the client; `None` before a connection, and after the client has
+    /// disconnected.
     peer: Option<SocketAddr>,
 }
 
-/// Serves until `stop` completes and the requests under way are answered.
+/// Serves until `stop` completes and the running requests are answered.
 pub(super) async fn serve(
     listener: TcpListener,
     front: Front,
@@ -64,7 +65,7 @@ pub(super) async fn serve(
     stop: impl Future<Output = ()>,
 ) {
     let mut builder = Builder::new(Streams);
-    // How long a head may take is for `places`.
+    // `places` limits the time for a head.
     builder.http1().header_read_timeout(None);
     builder
         .http2()
@@ -100,12 +101,12 @@ pub(super) async fn serve(
     graceful.shutdown().await;
 }
 
-/// The next connection.
+/// Accepts the next connection.
 async fn accept(listener: &TcpListener, failures: &mut Throttle) -> TcpStream {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => return stream,
-            // The peer went away, or there are no file handles left: both pass.
+            // The client disconnected, or no descriptors are left: both are temporary.
             Err(error) => {
                 if let Some(times) = failures.count(1, Instant::now()) {
                     tracing::warn!(times, "a connection was not accepted: {error}");
@@ -119,19 +120,19 @@ async fn accept(listener: &TcpListener, failures: &mut Throttle) -> TcpStream {
 /// Serves a connection until it ends or is overdue.
 async fn run(stream: TcpStream, place: Arc<Place>, mut serving: Serving, watcher: Watcher) {
     serving.peer = stream.peer_addr().ok();
-    // Answers are written whole: nothing is gained by waiting for more.
+    // Answers are written whole, so there is nothing to coalesce.
     let _ = stream.set_nodelay(true);
     let stream = Watched { stream, place: place.clone() };
     let metrics = serving.front.metrics.clone();
     let _open = InFlight::enter(&metrics.connections);
     place.served();
     tokio::select! {
-        // What has come is read first; only then is the connection judged late.
+        // Received bytes are read before the connection is judged late.
         biased;
         () = greet(stream, place.clone(), serving, watcher) => {}
-        // However much came: reading may take all that tokio lets a task do at a time.
+        // Without tokio's task budget, which reading may have used up.
         why = unconstrained(place.overdue()) => {
-            // A connection that rests for long is closed as a rule: nothing is refused with it.
+            // Closing a connection that is idle for long is normal: no request is refused.
             if why != Overdue::Idle {
                 metrics.limits.reached(why.setting());
             }
@@ -140,15 +141,15 @@ async fn run(stream: TcpStream, place: Arc<Place>, mut serving: Serving, watcher
     }
 }
 
-/// The handshake, where there is TLS, and then the requests. One that has not come to its first
-/// request on `stop` is closed.
+/// The TLS handshake, if any, then the requests. A connection without a request yet is closed on
+/// `stop`.
 async fn greet(stream: Watched, place: Arc<Place>, mut serving: Serving, watcher: Watcher) {
     let Some(tls) = serving.front.tls.clone() else {
         return answer(stream, place, serving, watcher).await;
     };
     let accepted = tokio::select! {
         accepted = tls.accept(stream) => accepted,
-        // Nothing is ever sent: it is closed.
+        // No value is ever sent: the sender was dropped.
         _ = serving.open.changed() => return,
     };
     match accepted {
@@ -157,7 +158,7 @@ async fn greet(stream: Watched, place: Arc<Place>, mut serving: Serving, watcher
     }
 }
 
-/// The requests of a connection.
+/// Serves the requests of a connection.
 async fn answer<S>(stream: S, place: Arc<Place>, serving: Serving, watcher: Watcher)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -199,7 +200,7 @@ mod tests {
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     const HALF: &[u8] = b"GET / HTTP/1.1\r\nHost:";
 
-    /// Far beyond any test.
+    /// Longer than any test.
     const NEVER: Duration = Duration::from_secs(100_000);
 
     fn patient(connections: usize) -> Limits {
@@ -235,7 +236,7 @@ mod tests {
         address
     }
 
-    /// The beginning of the message that begins a handshake.
+    /// The beginning of a TLS ClientHello.
     const HALF_HELLO: &[u8] = &[0x16, 3, 1, 2, 0, 1, 0];
 
     fn with_tls() -> Front {
@@ -297,7 +298,7 @@ mod tests {
         answer_with(stream, &["here"]).await
     }
 
-    /// An answer that ends with one of these.
+    /// Reads an answer that ends with one of `ends`.
     async fn answer_with(stream: &mut TcpStream, ends: &[&str]) -> String {
         let mut bytes = Vec::new();
         while !ends.iter().any(|end| bytes.ends_with(end.as_bytes())) {
@@ -308,7 +309,7 @@ mod tests {
     }
 
     async fn is_closed(stream: &mut TcpStream) {
-        // A reset is an end too.
+        // A reset also ends the connection.
         let _ = stream.read_to_end(&mut Vec::new()).await;
     }
 
@@ -316,11 +317,11 @@ mod tests {
     async fn a_head_that_does_not_come_whole_closes_the_connection() {
         let limits = Limits { head_timeout: Duration::from_millis(100), ..patient(9) };
         let address = start(limits, pending()).await;
-        // Nothing; what may become HTTP/1 or 2; half a head.
+        // Nothing; a prefix of HTTP/1 or HTTP/2; half a head.
         for begun in [b"".as_slice(), b"P", HALF] {
             is_closed(&mut connect(address, begun).await).await;
         }
-        // Half a second head.
+        // Half of a second head.
         let mut stream = connect(address, REQUEST).await;
         answer(&mut stream).await;
         stream.write_all(HALF).await.expect("it takes that");
@@ -375,7 +376,7 @@ mod tests {
             answer(&mut stream).await;
             streams.push(stream);
         }
-        // Nobody looks between the two.
+        // The server does not run between the two.
         for stream in &streams {
             assert_eq!(stream.try_write(REQUEST).expect("it takes that"), REQUEST.len());
         }
@@ -413,7 +414,7 @@ mod tests {
         }
     }
 
-    /// A handler that tells when a request has begun, and answers when the gate has a place for it.
+    /// A handler that reports the begin of each request, and answers when the gate has a permit.
     fn gated(path: &str) -> (Router, Arc<Semaphore>, mpsc::UnboundedReceiver<()>) {
         let gate = Arc::new(Semaphore::new(0));
         let (begin, begun) = mpsc::unbounded_channel();
@@ -439,7 +440,7 @@ mod tests {
         begun.try_recv().expect_err("there is no place for it");
         gate.add_permits(1);
         answer(&mut first).await;
-        // Idle now, it gives way.
+        // The connection is idle now, so it gives way.
         begun.recv().await.expect("it has begun");
         is_closed(&mut first).await;
         gate.add_permits(1);
@@ -471,7 +472,7 @@ mod tests {
             let text = last_answer(address, REQUEST).await;
             let why = "more than 1 connections, which is the setting max-connections\n";
             assert!(text.starts_with("HTTP/1.1 503 ") && text.ends_with(why), "{text}");
-            // As every answer has them.
+            // Like every answer.
             for header in ["retry-after: 5\r\n", "x-content-type-options: nosniff\r\n"] {
                 assert!(text.contains(header), "{text}");
             }
@@ -483,14 +484,14 @@ mod tests {
         ] {
             assert!(page.contains(line), "{line}{page}");
         }
-        // Who only holds a spare place gives way too.
+        // A connection that only holds a spare place gives way too.
         let mut half = connect(address, HALF).await;
         last_answer(address, PROBE).await;
         is_closed(&mut half).await;
         begun.try_recv().expect_err("nothing else has come to it");
         gate.add_permits(2);
         answer(&mut first).await;
-        // Idle soon, it gives way.
+        // The connection is idle soon, so it gives way.
         let mut status = [0; 12];
         while status != *b"HTTP/1.1 200" {
             let mut other = connect(address, REQUEST).await;
@@ -498,7 +499,7 @@ mod tests {
         }
     }
 
-    /// A POST whose body never comes whole.
+    /// A POST whose body never completes.
     const SLOW: &[u8] = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\na";
 
     fn reads_bodies() -> Router {
@@ -525,7 +526,7 @@ mod tests {
         let address = serve_on_free_port(router, patient(9), pending()).await;
         for (path, body, is_last) in [
             ("/", "Content-Length: 9\r\n\r\na", true),
-            // The rest has come, and is read.
+            // The rest has arrived and is read.
             ("/", "Content-Length: 1\r\n\r\na", false),
             ("/", "Transfer-Encoding: chunked\r\n\r\n1\r\n", true),
             ("/", "Content-Length: 0\r\n\r\n", false),
@@ -538,7 +539,7 @@ mod tests {
                 false => {
                     let mut stream = connect(address, request.as_bytes()).await;
                     let text = answer_with(&mut stream, &["read", "refused"]).await;
-                    // Another one is answered on it.
+                    // Another request is answered on the connection.
                     let next = b"POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
                     stream.write_all(next).await.expect("it takes that");
                     answer_with(&mut stream, &["read"]).await;
@@ -606,7 +607,7 @@ mod tests {
         let address = listener.local_addr().expect("bound");
         let server = tokio::spawn(serve(listener, plain(router), limits, stopped));
         let clients = [connect(address, REQUEST).await, connect(address, REQUEST).await];
-        // Only the end of both connections lets the server end: their answers never do.
+        // The server ends only when both connections end: their answers never do.
         for client in &clients {
             client.readable().await.expect("the answer begins");
         }
@@ -615,8 +616,7 @@ mod tests {
         assert!(end.recv().await.is_none(), "both answers were given up");
     }
 
-    /// An HTTP/2 connection whose client never lets anything of an answer come, and the body of the answer to one
-    /// request.
+    /// An HTTP/2 connection whose client opens no window for data, and the body of the answer to one request.
     async fn unread_over_http2(address: SocketAddr) -> (SendRequest<Bytes>, h2::RecvStream) {
         let stream = TcpStream::connect(address).await.expect("it listens");
         let mut builder = h2::client::Builder::new();
@@ -630,10 +630,10 @@ mod tests {
         (client, body)
     }
 
-    /// A connection over HTTP/1.1 with more answers than fit on their way, none of them read.
+    /// An HTTP/1.1 connection with more answers than fit into the buffers, none of them read.
     async fn unread_over_http1(address: SocketAddr) -> TcpStream {
         let mut stream = connect(address, b"").await;
-        // Until it takes no more requests, as nobody takes their answers.
+        // Until the server reads no more requests, because their answers are not read.
         let send = async { while stream.write_all(REQUEST).await.is_ok() {} };
         let _ = tokio::time::timeout(Duration::from_millis(300), send).await;
         stream
@@ -643,7 +643,7 @@ mod tests {
         Router::new().route("/", get(async || "here".repeat(1 << 20)))
     }
 
-    /// Answers as to who shows no credentials, whatever comes, but for a path.
+    /// Answers every path except one as a refused login.
     fn strange() -> Router {
         let refused = async || {
             let text = "who are you? ".repeat(1 << 10);
@@ -695,14 +695,14 @@ mod tests {
         body.data().await.expect("it does not end").expect_err("its connection is closed");
         let mut flooding = unread_over_http1(address).await;
         is_closed(&mut flooding).await;
-        // Who sends very many requests at once gets no more than some of the refusals.
+        // A client that sends very many requests at once gets only some of the refusals.
         let many = REQUEST.repeat(300);
         let mut sends = connect(address, &many).await;
         let mut refusals = Vec::new();
         let _ = sends.read_to_end(&mut refusals).await;
         let count = String::from_utf8_lossy(&refusals).matches("HTTP/1.1 401 ").count();
         assert!((1..=100).contains(&count), "{count}");
-        // Who reads its refusals may ask on, and may show credentials.
+        // A client that reads its refusals may continue, and may log in.
         let mut asks = connect(address, b"").await;
         for _ in 0..3 {
             asks.write_all(REQUEST).await.expect("it has its place");

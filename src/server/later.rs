@@ -1,13 +1,12 @@
-//! A store that comes when it comes, for a log in front whose promise does not need it, or for
-//! older data.
+//! A store that is opened in the background: behind a log, which keeps the promise without the
+//! store, or with older data.
 //!
-//! It is opened in the background, again and again until that succeeds. Calls wait for the end of
-//! the first attempt, but no longer than a request may take, so that a start beside a running store
-//! shows no gap; after that they are told at once why it is not there. No call ever answers with
-//! less than the store holds.
+//! Opening is retried until it succeeds. Calls wait for the first attempt, but no longer than a
+//! request may take, so that a start beside a running store shows no gap. After that, calls fail at
+//! once with the reason. No call ever returns less than the store holds.
 //!
-//! What the store refuses for good is reported besides, for the operator to mend, and tried again
-//! all the same: a log in front keeps what waits for it.
+//! A refusal is also reported, because the operator has to fix it, and opening is retried all the
+//! same: a log in front keeps the pending records.
 
 use std::future::Future;
 use std::pin::pin;
@@ -26,36 +25,36 @@ use crate::storage::{
     SharedStore, Stats, Store, StoreError, Unsynced,
 };
 
-/// How far the opening is.
+/// The state of the opening.
 enum State {
-    /// The first attempt is under way, and not for long.
+    /// The first attempt is running, within the patience.
     Beginning,
-    /// The last attempt failed, or the one under way takes long.
+    /// The last attempt failed, or the running one takes too long.
     Away { why: String, retry_after: Duration },
-    /// It is there.
+    /// The store is open.
     Open(SharedStore),
 }
 
-/// How the opening goes, for those who look on.
+/// The state of the opening, for observers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Opening {
-    /// The store is out of reach; it may come by itself.
+    /// The store is unreachable; that may be temporary.
     Away(String),
-    /// The store refuses for good: the operator has to mend something.
+    /// The store refuses: the operator has to fix something.
     Refused(String),
-    /// It is open.
+    /// The store is open.
     Done,
 }
 
-/// The store, once it is there.
+/// The store, once it is open.
 pub(super) struct Later {
     state: watch::Receiver<State>,
     opening: AbortHandle,
 }
 
 impl Later {
-    /// Begins to open the store `name`. Calls wait for it no longer than `patience`, counted from
-    /// now. `told` hears what is in the way, and of a store that is open.
+    /// Starts to open the store `name`. Calls wait for it for at most `patience` from now. `told`
+    /// is called with each failure, and when the store is open.
     pub(super) fn begin<O>(
         name: &str,
         patience: Duration,
@@ -123,7 +122,7 @@ impl Later {
         }
     }
 
-    /// The store, without waiting for it.
+    /// The store, if it is open.
     fn store_now(&self) -> Option<SharedStore> {
         match &*self.state.borrow() {
             State::Open(store) => Some(store.clone()),
@@ -238,7 +237,7 @@ impl Store for Later {
         }
     }
 
-    /// Until the store is there nothing is known of it, and a log in front repeats everything.
+    /// Until the store is open its progress is unknown, and a log in front repeats everything.
     async fn stats(&self) -> Result<Stats, StoreError> {
         match self.store_now() {
             Some(store) => store.stats().await,
@@ -275,7 +274,7 @@ mod tests {
         assert!(error.contains("X has not answered for 5ms"), "{error}");
         let away = Opening::Away("X has not answered for 5ms".into());
         assert_eq!(told.recv().await, Some(away));
-        // The same attempt goes on, and is not begun again.
+        // The same attempt continues; no second one is started.
         gate.add_permits(1);
         assert_eq!(told.recv().await, Some(Opening::Done));
         while later.store_now().is_none() {

@@ -1,8 +1,8 @@
-//! What stores are told of the settings while they run: how long samples are kept, who logs in at
-//! Cassandra and with which certificates, which tags are indexed.
+//! Passes changed settings to the running stores: retention, logins and certificates of Cassandra,
+//! and the tags that are indexed.
 //!
-//! A store that is opened late is told what holds by then, not what held at the start. What cannot
-//! change without a restart is not known here.
+//! A store that is opened late gets the current settings, not those of the start. Settings that
+//! need a restart are not handled here.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -15,15 +15,15 @@ use crate::storage::StoreError;
 use crate::storage::cassandra::{CassandraStore, Certificates, Credentials, Options};
 use crate::storage::embedded::{Expired, Parts};
 
-/// What stores are told while they run.
+/// Passes settings to the running stores.
 pub(super) struct Live {
-    /// What was read last.
+    /// The last settings that were read.
     config: Mutex<Arc<Config>>,
-    /// Who logs in, by cluster; shared with the stores.
+    /// The logins by cluster; shared with the stores.
     logins: HashMap<Cluster, Credentials>,
-    /// The certificates of connections, by cluster; shared likewise.
+    /// The certificates of connections by cluster; shared with the stores.
     certificates: HashMap<Cluster, Certificates>,
-    /// The embedded store's files, once they are open.
+    /// The files of the embedded store, once they are open.
     parts: OnceLock<Arc<Parts>>,
     /// The cluster that is written to, once it is open.
     cassandra: OnceLock<Arc<CassandraStore>>,
@@ -42,31 +42,31 @@ impl Live {
         }
     }
 
-    /// Lets connections to a cluster use the login and the certificates that hold, now and later.
+    /// Lets connections to a cluster use the current login and certificates, and follow changes.
     pub(super) fn follow(&self, cluster: &Cluster, options: &mut Options) {
         options.credentials = self.logins.get(cluster).cloned().unwrap_or_default();
         options.certificates = self.certificates.get(cluster).cloned().unwrap_or_default();
     }
 
-    /// Tells these files, from now on.
+    /// Passes settings to these files from now on.
     pub(super) fn open_parts(&self, parts: Arc<Parts>) {
         let parts = self.parts.get_or_init(|| parts);
-        // What goes stands in the log when it is gone.
+        // Removed days are logged when they are gone.
         let _ = parts.set_retention(self.config.lock().retention.unwrap_or_default());
     }
 
-    /// Tells this store, from now on. An error is about the settings.
+    /// Passes settings to this store from now on. An error means that the settings are invalid.
     pub(super) fn open_cassandra(&self, store: Arc<CassandraStore>) -> Result<(), StoreError> {
-        // Nobody takes other settings over meanwhile.
+        // Held, so that no other settings are applied meanwhile.
         let config = self.config.lock();
         tell(&store, &config)?;
-        // One that was refused before never came here.
+        // A store that refused the settings above is not kept, so the cell may only be set once.
         let _ = self.cassandra.set(store);
         Ok(())
     }
 
-    /// Takes over what was read, and gives the days that are removed for it. Refused settings change
-    /// nothing.
+    /// Applies new settings, and returns the days that are removed for a shorter retention. Settings
+    /// that are refused change nothing.
     pub(super) fn take_over(&self, config: &Config) -> Result<Option<Expired>, StoreError> {
         let mut last = self.config.lock();
         if let Some(store) = self.cassandra.get() {
@@ -89,7 +89,7 @@ impl Live {
     }
 }
 
-/// What holds at once in Cassandra.
+/// Applies the settings of Cassandra that need no restart.
 fn tell(store: &CassandraStore, config: &Config) -> Result<(), StoreError> {
     let StoreConfig::Cassandra { cassandra, .. } = &config.store else { return Ok(()) };
     let (ttl_seconds, ttl_by_metric) = cassandra::lifetimes(config, cassandra)?;

@@ -1,6 +1,6 @@
 //! The lock of a data folder, against two processes on one folder.
 //!
-//! It goes with the process, however that ends.
+//! The lock ends with the process, however the process ends.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -16,7 +16,7 @@ pub(super) struct DataLock {
 }
 
 impl DataLock {
-    /// Makes the folder if it is not there, and takes its lock.
+    /// Creates the folder if it is missing, and locks it.
     pub(super) fn acquire(folder: &Path) -> Result<Self, ServerError> {
         let failed = |path: &Path| {
             let path = path.to_owned();

@@ -1,12 +1,12 @@
-//! Queries of URLs that are longer than the HTTP library takes, over HTTP/1.
+//! Queries of URLs that are too long for the HTTP library, over HTTP/1.
 //!
-//! Wraps the bytes of a connection. The crate `http` holds [`MAX_TARGET_BYTES`] of path and query. Where a request line
+//! Wraps the bytes of a connection. The crate `http` accepts [`MAX_TARGET_BYTES`] of path and query. If a request line
 //! has more, its query is kept here, and a header of the same length replaces it. The request gets its query back by
-//! the value of that header, which is random.
+//! the random value of that header.
 //!
-//! Invariant: no byte is added or removed. So even where bytes look like the beginning of a request and are not, what
-//! the library takes for a request, and where that ends, stays the same; and a query belongs to one request alone.
-//! Not here: the limit of a head (`api`), HTTP/2, requests that come before the answer to another.
+//! Invariant: no byte is added or removed. So even if bytes only look like the beginning of a request, the library
+//! finds the same requests with the same ends; and a query belongs to one request alone. Not here: the limit of a head
+//! (`api`), HTTP/2, pipelined requests.
 
 use std::io;
 use std::ops::Range;
@@ -25,23 +25,23 @@ use crate::limits::{MAX_HEAD_BYTES, MAX_TARGET_BYTES};
 
 /// The header that replaces a query.
 const HEADER: &str = "x-promkairos-query";
-/// Hexadecimal digits of its value that are random; zeros follow.
+/// Random hexadecimal digits of the value; zeros follow.
 const RANDOM_DIGITS: usize = 32;
-/// Bytes that are read at a time of a line that is not whole.
+/// Bytes that are read at a time for an incomplete line.
 const READ: usize = 16 << 10;
 
-/// The query of the request that comes next on a connection, if it is kept.
+/// The query of the next request on a connection, if it is kept.
 #[derive(Clone, Default)]
 pub(super) struct KeptQuery(Arc<Mutex<Option<Kept>>>);
 
 struct Kept {
-    /// How the value of the header begins.
+    /// The prefix of the header's value.
     random: String,
     query: Bytes,
 }
 
 impl KeptQuery {
-    /// The query that a header of this request replaces; the header is removed.
+    /// The query that a header of this request replaces; removes the header.
     pub(super) fn take<B>(&self, request: &mut Request<B>) -> Option<Bytes> {
         let value = request.headers().get(HEADER)?.as_bytes();
         let is_of = |kept: &mut Kept| value.starts_with(kept.random.as_bytes());
@@ -50,7 +50,8 @@ impl KeptQuery {
         Some(kept.query)
     }
 
-    /// Keeps the query of a request line, which ends with `lines`' first line feed, if it is too long for the library.
+    /// Keeps the query of a request line, which ends with the first line feed in `lines`, if it is too long for the
+    /// library.
     fn keep(&self, lines: &mut [u8]) {
         let Some(end) = lines.iter().position(|byte| *byte == b'\n') else { return };
         let Some(query) = long_query(&lines[..end]) else { return };
@@ -70,8 +71,8 @@ impl KeptQuery {
     }
 }
 
-/// Where the query of a request line is, with its question mark, if path and query are longer than the library takes
-/// and have only bytes that it takes.
+/// The position of the query of a request line, with its question mark, if path and query are too long for the
+/// library and contain only bytes that it accepts.
 fn long_query(line: &[u8]) -> Option<Range<usize>> {
     let begin = method_of(line)?;
     let length = line[begin..].iter().position(|byte| *byte == b' ')?;
@@ -82,28 +83,28 @@ fn long_query(line: &[u8]) -> Option<Range<usize>> {
     is_long.then_some(begin + mark..begin + length)
 }
 
-/// The bytes of a method and the blank behind it, where these bytes begin a request for a path.
+/// The length of a method and the blank after it, if these bytes begin a request for a path.
 fn method_of(bytes: &[u8]) -> Option<usize> {
     const LONGEST: usize = "OPTIONS ".len();
     let blank = bytes.iter().take(LONGEST).position(|byte| !byte.is_ascii_uppercase())?;
     bytes[blank..].starts_with(b" /").then_some(blank + 1)
 }
 
-/// The bytes of a connection.
+/// The byte stream of a connection.
 pub(super) struct LongQueries<S> {
     stream: S,
     place: Arc<Place>,
     kept: KeptQuery,
-    /// A request line that came in pieces, as far as it is there.
+    /// The received part of an incomplete request line.
     line: Vec<u8>,
     line_is: Line,
 }
 
 enum Line {
     Whole,
-    /// More of it comes.
+    /// The line is incomplete.
     Begun,
-    /// As many of its bytes were handed on.
+    /// This many of its bytes were passed on.
     Given(usize),
 }
 
@@ -112,7 +113,7 @@ impl<S> LongQueries<S> {
         Self { stream, place, kept, line: Vec::new(), line_is: Line::Whole }
     }
 
-    /// Takes more of a line that was begun. Without any, no more comes.
+    /// Appends to an incomplete line. An empty `more` is the end of the stream.
     fn extend(&mut self, more: &[u8]) {
         self.line.extend_from_slice(more);
         if more.contains(&b'\n') {
@@ -225,7 +226,7 @@ mod tests {
             let [line, header, "Host: a", "", ""] = lines[..] else { panic!("{lines:?}") };
             assert_eq!(line, "GET / HTTP/1.1");
             let value = header.strip_prefix("x-promkairos-query:").expect("the header");
-            // Whoever sends the header without the random value gets nothing.
+            // A header without the random value gets nothing.
             let other =
                 |value: &str| Request::get("/").header(HEADER, value).body(()).expect("one");
             assert_eq!(kept.take(&mut other(&"0".repeat(value.len()))), None);

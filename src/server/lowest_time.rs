@@ -1,8 +1,8 @@
-//! Keeps the metric of the least time of all samples in the embedded store, by which clients know how far back they
-//! may ask.
+//! Keeps the metric of the earliest time of all samples in the embedded store. Clients use it to know how far back
+//! they can query.
 //!
-//! It is looked up in the background: to find it all series in memory are visited, which no scrape is to wait for.
-//! The store in Cassandra does not know it without reading all of its index.
+//! The time is computed in the background, because it visits all series in memory and no scrape should wait for it.
+//! The Cassandra store could find it only by reading its whole index.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,14 @@ use tokio::time::sleep;
 use crate::storage::SharedStore;
 use crate::telemetry::LowestTime;
 
-/// How many times as long as a look takes nothing is done after it.
+/// The pause after a computation, as a multiple of its duration.
 const REST: u32 = 200;
-/// The shortest pause between two looks.
+/// The shortest pause.
 const LEAST_PAUSE: Duration = Duration::from_secs(2);
-/// The longest one.
+/// The longest pause.
 const MOST_PAUSE: Duration = Duration::from_secs(300);
 
-/// Looks until it is dropped.
+/// Runs until it is dropped.
 pub(super) async fn watch(store: SharedStore, metric: LowestTime) {
     loop {
         let begun = Instant::now();

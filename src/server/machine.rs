@@ -1,5 +1,5 @@
-//! What the machine gives the process: descriptors and memory. Says where the settings count on more than
-//! there is; nothing is refused for it.
+//! The resources of the machine: descriptors and memory. Warns if the settings need more than there are;
+//! refuses nothing.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -7,10 +7,12 @@ use crate::config::{Config, memory_of_machine};
 use crate::limits::SPARE_CONNECTIONS;
 use crate::model::ShownSize;
 
-/// Descriptors for what is no connection: the log, part files being read and written, a cluster's connections.
+/// Descriptors for other purposes than connections of clients: the log, part files in use, connections to a
+/// cluster.
 const OF_STORE: u64 = 384;
 
-/// So many of the connections that the settings allow have descriptors, without those of the store.
+/// The number of connections for which there are descriptors, at most `connections`; excludes those
+/// of the store.
 pub(super) fn affordable(connections: usize) -> usize {
     afforded(most_descriptors(), connections)
 }
@@ -21,7 +23,7 @@ fn afforded(descriptors: u64, connections: usize) -> usize {
     connections.min(rest.max(1))
 }
 
-/// What the settings count on that is not there.
+/// Warnings about resources that the settings need and the machine lacks.
 pub(super) fn missing(config: &Config) -> Vec<String> {
     let connections = config.limits.http.connections + SPARE_CONNECTIONS;
     let missing = [
@@ -31,14 +33,14 @@ pub(super) fn missing(config: &Config) -> Vec<String> {
     missing.into_iter().flatten().collect()
 }
 
-/// Raises the number of descriptors to the most that the process may have.
+/// Raises the limit of descriptors to the hard limit.
 pub(super) fn take_descriptors() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // No limit at all is one that the system does not take here: then the old one stays.
+    // If there is no hard limit, the system may refuse "unlimited": then the old limit stays.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
-/// How many the process has then.
+/// The limit of descriptors after [`take_descriptors`].
 fn most_descriptors() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     maximum.or(current).unwrap_or(u64::MAX)

@@ -1,10 +1,10 @@
-//! Keeps the process below the memory that it may take: looks at what it has fifty times a second,
-//! notes it for those who take more, and has the store give up what it can do without. While memory is
-//! short, what the allocator keeps of freed memory goes back to the system: that counts as well. It does too when
-//! somebody says that much was freed.
+//! Keeps the process below its memory limit. Measures resident memory 50 times a second, publishes the level to
+//! the code that allocates, and makes the store release memory that it can do without. While memory is short, or
+//! after a large release, freed memory in the allocator is returned to the system, because it counts as resident
+//! too.
 //!
-//! What the system counts as resident is what counts. Who refuses what at which level is for
-//! `storage::Pressure` and those who ask it.
+//! The measure is what the system counts as resident. `storage::Pressure` and its callers decide what is refused
+//! at which level.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,17 +18,18 @@ use crate::api::AppState;
 use crate::storage::{Level, MEMORY_LIMIT, Pressure, Refused};
 use crate::telemetry::{Throttle, resident_bytes};
 
-/// How often is looked: in the meantime a process takes some megabytes. A look takes 20 µs.
+/// Between two measurements. A process allocates some megabytes in that time. A measurement takes
+/// 20 µs.
 const LOOK: Duration = Duration::from_millis(20);
-/// At how many looks what follows from it is done, where the level is the same.
+/// Measurements between two rounds of the work below, while the level stays the same.
 const REST: u32 = 5;
-/// How often freed memory goes back to the system while it is short: what is freed soon after is taken
-/// again soon after, and costs a page fault then.
+/// How often freed memory is returned to the system while memory is short: what is soon needed again
+/// costs a page fault.
 const GIVE_BACK: Duration = Duration::from_secs(10);
-/// Longest time between two times that memory is given up while it is short.
+/// Longest time between two releases while memory is short.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1800);
 
-/// Watches until the server stops. The limit is among the metrics at once.
+/// Watches until the server stops. Sets the metric of the limit at once.
 pub(super) fn watch(
     state: Arc<AppState>,
     stopped: watch::Receiver<bool>,
@@ -47,7 +48,7 @@ async fn look_again_and_again(state: Arc<AppState>, stopped: watch::Receiver<boo
     let mut looks = 0_u32;
     while !*stopped.borrow() {
         let Some(resident) = resident_bytes() else {
-            // For want of a descriptor, say: it passes.
+            // For example, no descriptor is free; that is temporary.
             if unknown.count(1, Instant::now()).is_some() {
                 tracing::warn!("the system does not tell how much memory the process has");
             }
@@ -80,9 +81,9 @@ async fn look_again_and_again(state: Arc<AppState>, stopped: watch::Receiver<boo
     }
 }
 
-/// Has the store give up what it can do without.
+/// Makes the store release memory that it can do without.
 async fn relieve(state: Arc<AppState>) {
-    // Before it is open there is nothing to give up.
+    // Before the store is open there is nothing to release.
     let Ok(store) = state.store() else { return };
     state.metrics.memory.relieved.inc();
     if let Err(error) = store.relieve().await {
@@ -104,7 +105,7 @@ fn tell(before: Level, level: Level, pressure: &Pressure) {
     }
 }
 
-/// Brings the metrics up to date.
+/// Updates the metrics.
 fn publish(state: &AppState) {
     let metrics = &state.metrics.memory;
     for (part, bytes) in state.held_by_part() {
@@ -123,18 +124,18 @@ fn publish(state: &AppState) {
     }
 }
 
-/// When memory is given up. A flush that comes early costs work and makes small files, and series that
-/// nobody has written to since some flushes leave memory: while known ones go on it is not done too often.
+/// When to release memory. An early flush costs work and creates small files, and only inactive series
+/// leave memory after some flushes; so the pauses grow while memory stays short.
 #[derive(Debug, Default)]
 struct ReliefTimes {
-    /// The highest level since memory was ample, and when it was given up last.
+    /// The highest level since memory was ample, and the time of the last release.
     last: Option<(Level, Instant)>,
-    /// How often since then.
+    /// The number of repeated releases since memory was ample.
     times: u32,
 }
 
 impl ReliefTimes {
-    /// Whether it is time; if so, it is taken to be done.
+    /// Whether a release is due; if so, counts it as done.
     fn is_due(&mut self, level: Level, now: Instant) -> bool {
         let first = match level {
             Level::Ample => {
@@ -142,7 +143,7 @@ impl ReliefTimes {
                 return false;
             }
             Level::Tight | Level::Full => Duration::from_secs(120),
-            // Nobody is written to anyway.
+            // Writes are refused at this level, so the cost of a flush does not matter.
             Level::Over => Duration::from_secs(5),
         };
         let (highest, due) = match self.last {

@@ -1,5 +1,5 @@
-//! What the operator has to mend at a cluster, for `/-/ready`: by cluster, so that one which is there takes
-//! nothing away of what is said of another. Nothing is decided here.
+//! The problems of clusters that the operator has to fix, for `/-/ready`. They are kept by cluster, so that
+//! success of one cluster does not clear the problem of another.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::later::Opening;
 use crate::api::AppState;
 
-/// What is in the way, by the name of the cluster.
+/// The problems, by name of the cluster.
 pub(super) struct Obstacles {
     state: Arc<AppState>,
     all: Mutex<BTreeMap<String, String>>,
@@ -20,7 +20,7 @@ impl Obstacles {
         Self { state, all: Mutex::default() }
     }
 
-    /// Takes in how the opening of a cluster goes. One that is only away needs nobody.
+    /// Notes the state of opening a cluster. An unreachable cluster needs no operator.
     pub(super) fn told(&self, cluster: &str, opening: &Opening) {
         let mut all = self.all.lock();
         match opening {

@@ -1,11 +1,11 @@
-//! Warns of settings that let anybody who reaches the listener delete samples.
+//! Warns of settings that let anyone who reaches the listener delete samples.
 
 use std::net::IpAddr;
 
 use crate::config::{AdminApi, Config};
 
-/// That whoever reaches the listener may delete samples: the admin API is on, nobody has to say who he is, and the
-/// listener is not of this machine alone.
+/// A warning if anyone who reaches the listener may delete samples: the admin API is enabled, no login is
+/// required, and the listener is not local.
 pub(super) fn open_admin_api(config: &Config) -> Option<String> {
     let asks = !config.web.is_open() || config.web.keeps_strangers_out;
     let is_open = config.admin_api == AdminApi::Enabled && !asks && !is_local(&config.listen);
@@ -18,7 +18,7 @@ pub(super) fn open_admin_api(config: &Config) -> Option<String> {
     })
 }
 
-/// Whether only this machine reaches an address of the form `host:port`. A name may lead anywhere, but for one.
+/// Whether an address `host:port` is local. Of names only `localhost` is.
 fn is_local(listen: &str) -> bool {
     let host = listen.rsplit_once(':').map_or(listen, |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']');

@@ -1,7 +1,7 @@
-//! Whose a data folder is, and those in it. What root writes into the folder of another user that user's process cannot
-//! read or replace afterwards, so it is refused.
+//! The owner of the data folder and its subfolders. Files that root writes into another user's folder cannot be read or
+//! replaced by that user's process afterwards, so such a start is refused.
 //!
-//! A folder that is not there yet has no owner; any other user than root is refused by the system itself.
+//! A missing folder has no owner; users other than root are refused by the system itself.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -11,10 +11,10 @@ use rustix::process::geteuid;
 use super::ServerError;
 use crate::config::StoreConfig;
 
-/// Where the system keeps the names of users.
+/// The system's list of users.
 const USERS: &str = "/etc/passwd";
 
-/// Refuses to write into the folder of another user as root: the data folder, or one in it where this store keeps
+/// Refuses to write as root into another user's folder: the data folder, or a subfolder where this store keeps
 /// files.
 pub fn refuse_foreign(data_dir: &Path, store: &StoreConfig) -> Result<(), ServerError> {
     let below = match store {
@@ -30,8 +30,8 @@ pub fn refuse_foreign(data_dir: &Path, store: &StoreConfig) -> Result<(), Server
     Ok(())
 }
 
-/// The other user whose folder it is, where this process is root's; a name, or `'#1234'` with its number: as a
-/// shell hands them to `sudo -u`.
+/// The owner of the folder if this process is root and the owner is not; a name, or `'#1234'` with the user
+/// ID: both quoted for `sudo -u` in a shell.
 fn foreign(folder: &Path) -> Option<String> {
     let owner = std::fs::metadata(folder).ok()?.uid();
     if !geteuid().is_root() || owner == 0 {
@@ -41,7 +41,7 @@ fn foreign(folder: &Path) -> Option<String> {
     Some(name(&users, owner).map_or_else(|| format!("'#{owner}'"), str::to_owned))
 }
 
-/// The name that lines of `name:password:uid:...` give a user.
+/// The name of a user in lines `name:password:uid:...`.
 fn name(users: &str, uid: u32) -> Option<&str> {
     users.lines().find_map(|line| {
         let mut fields = line.split(':');
@@ -69,7 +69,7 @@ mod tests {
         let refuse = |folder: &Path| refuse_foreign(folder, &StoreConfig::Embedded);
         assert!(refuse(folder.path()).is_ok(), "our own");
         assert!(refuse(&folder.path().join("absent")).is_ok(), "nobody's yet");
-        // Nobody else can give a folder away.
+        // Only root can change the owner of a folder.
         let given = std::os::unix::fs::chown(folder.path(), Some(65_533), None);
         assert_eq!(given.is_ok(), geteuid().is_root());
         assert_eq!(foreign(folder.path()).is_some(), geteuid().is_root());

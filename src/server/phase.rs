@@ -1,7 +1,7 @@
-//! What a connection waits for, when it is to be closed for that, and from when on it may have to give way.
+//! What a connection waits for, when it is closed for that, and from when on it may have to give way.
 //!
-//! Decisions on one moment of one connection: pure but for the clock that says when something began. Who keeps it up to
-//! date, and who asks connections to leave, is `places`.
+//! Pure decisions about one connection at one moment; only the begin of a phase reads the clock. `places` updates the
+//! phases and asks connections to leave.
 
 use std::time::Duration;
 
@@ -12,40 +12,40 @@ use crate::config::HttpConfig;
 use crate::limits;
 use crate::storage::{Level, MEMORY_LIMIT};
 
-/// Requests of a stranger, one after the other, after which its connection has no grace.
+/// Consecutive refused requests after which a connection has no grace.
 pub(super) const MOST_REFUSED: u32 = 100;
 
-/// How long who has just come and has asked nothing yet stays where logged-in connections stay.
+/// How long a new connection without any request ranks with logged-in ones.
 const ARRIVING: Duration = Duration::from_millis(100);
 
-/// The setting for how long a client may take nothing of an answer.
+/// The setting that limits how long a client may read nothing of an answer.
 const ANSWER_TIMEOUT: &str = "http-answer-timeout";
 
-/// Bounds of connections.
+/// Limits of connections.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// Connections at a time.
+    /// Concurrent connections.
     pub(super) connections: usize,
-    /// Spare ones beyond them.
+    /// Spare connections beyond them.
     pub(super) spare: usize,
-    /// Requests of one HTTP/2 connection at a time.
+    /// Concurrent requests of one HTTP/2 connection.
     pub(super) streams: u32,
-    /// Longest time from the first byte of a head to its last one; a new connection owes a head.
+    /// Longest time from the first byte of a head to its last; a new connection waits for a head.
     pub(super) head_timeout: Duration,
     /// Longest wait for the next request.
     pub(super) idle_timeout: Duration,
     /// How long a body may take before its connection may have to give way.
     pub(super) body_grace: Duration,
-    /// How long a client may take nothing of an answer.
+    /// How long a client may read nothing of an answer.
     pub(super) answer_stall: Duration,
-    /// The same, before its connection may have to give way.
+    /// How long a client may read nothing before its connection may have to give way.
     pub(super) answer_grace: Duration,
-    /// The same where it has shown no credentials, and how long it may be refused for want of them and take nothing.
+    /// The same without a login; also the limit for a refused client that reads nothing.
     pub(super) stranger_grace: Duration,
 }
 
 impl Limits {
-    /// Those of the settings, as far as there are descriptors.
+    /// The limits of the settings, as far as there are descriptors.
     pub(super) fn of(config: &HttpConfig) -> Self {
         Self {
             connections: affordable(config.connections),
@@ -60,7 +60,7 @@ impl Limits {
         }
     }
 
-    /// How long a client may take nothing of an answer where memory is as short as this.
+    /// How long a client may read nothing of an answer at this memory level.
     pub(super) fn stall(&self, level: Level) -> Stalled {
         let usual = Stalled { after: self.answer_stall, setting: ANSWER_TIMEOUT };
         let after = match level {
@@ -72,7 +72,7 @@ impl Limits {
     }
 }
 
-/// Why an answer is broken off: after how long, and at the limit of which setting.
+/// Why an answer is aborted: after how long, and by the limit of which setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the client read nothing of the answer for {after:?}; the limit is the setting {setting}")]
 pub(super) struct Stalled {
@@ -81,7 +81,7 @@ pub(super) struct Stalled {
 }
 
 impl Stalled {
-    /// Another answer needs the room of this one.
+    /// Another answer needs the memory of this one.
     pub(super) const GIVES_WAY: Self = Self { after: limits::ANSWER_GRACE, setting: MEMORY_LIMIT };
 }
 
@@ -90,7 +90,7 @@ impl Stalled {
 pub(super) enum Kind {
     /// All requests.
     Usual,
-    /// Those for health and metrics.
+    /// Only requests for health and metrics.
     Spare,
 }
 
@@ -98,30 +98,30 @@ pub(super) enum Kind {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Phase {
     pub(super) kind: Kind,
-    /// Requests under way.
+    /// Running requests.
     pub(super) requests: usize,
-    /// Those of them whose bodies have not come whole.
+    /// Running requests whose bodies are incomplete.
     pub(super) bodies: usize,
-    /// Since when there is none, or since when there is one again.
+    /// Since when there are no running requests, or since when there are some.
     pub(super) since: Instant,
-    /// What is owed while there is none.
+    /// What the client owes while there are none.
     pub(super) owed: Owed,
-    /// Since when the client takes nothing of what is to be sent.
+    /// Since when the client accepts no data.
     pub(super) blocked: Option<Instant>,
-    /// Requests with an answer of which something waits to be taken.
+    /// Requests whose answers have data that the client has not read.
     pub(super) unread: usize,
-    /// When the client last took something of any of them, or had nothing to take.
+    /// When the client last read data of an answer, or had none to read.
     pub(super) read: Instant,
-    /// Requests that were refused for want of credentials, since one was let in; where none ever was, also those that
-    /// needed none on a server that has users or tokens.
+    /// Consecutive requests with a refused login. Before the first successful login, requests that need no login
+    /// count too, on a server that has users or tokens.
     pub(super) refused: u32,
-    /// A request showed credentials that hold.
+    /// A request has logged in.
     pub(super) let_in: bool,
-    /// Several requests share the connection: bytes come that are no part of a head.
+    /// Several requests share the connection (HTTP/2): received bytes may be no part of a head.
     pub(super) multiplexed: bool,
-    /// Another connection is to have the place.
+    /// The connection is asked to leave, for another one.
     pub(super) gives_way: bool,
-    /// An answer is given up that nobody takes: at the limit of this setting.
+    /// An answer that the client does not read is aborted, by the limit of this setting.
     pub(super) given_up: Option<&'static str>,
 }
 
@@ -129,25 +129,25 @@ pub(super) struct Phase {
 pub(super) enum Owed {
     /// The rest of a head.
     Head,
-    /// Nothing: it may rest.
+    /// Nothing: it may be idle.
     Nothing,
 }
 
 /// Why a connection is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Overdue {
-    /// No whole head of a request came in time.
+    /// No complete head arrived in time.
     Head,
-    /// It rested for too long.
+    /// It was idle for too long.
     Idle,
-    /// The client took nothing of an answer; the limit is this setting.
+    /// The client read nothing of an answer; the limit is this setting.
     Answer(&'static str),
-    /// The place is for another connection.
+    /// Another connection gets the place.
     GivesWay,
 }
 
 impl Overdue {
-    /// The setting whose limit it is.
+    /// The setting that limits it.
     pub(super) fn setting(self) -> &'static str {
         match self {
             Self::Head => "http-head-timeout",
@@ -177,14 +177,14 @@ impl Phase {
         }
     }
 
-    /// Since when nobody takes anything, with nothing else under way.
+    /// Since when the client reads nothing while no other request is running.
     pub(super) fn stalled(&self) -> Option<Instant> {
         let unread = self.unread > 0 && self.unread == self.requests;
         self.blocked.or(unread.then_some(self.read))
     }
 
-    /// From when on the connection may be closed with nothing lost that anybody waits for; `None` = something would be.
-    /// Of a request whose body has not come nothing is done yet.
+    /// From when on the connection may be closed without losing work that a client waits for; `None` = it may not. A
+    /// request whose body is incomplete has not been worked on.
     pub(super) fn gives_way_from(&self, limits: &Limits) -> Option<Instant> {
         if self.gives_way {
             return None;
@@ -193,7 +193,7 @@ impl Phase {
             return Some(match self.refused {
                 0 => since + limits.answer_grace,
                 1..MOST_REFUSED => since + limits.stranger_grace,
-                // However often it gives its requests up and asks again.
+                // Even if the client cancels its requests and sends new ones.
                 MOST_REFUSED.. => self.since,
             });
         }
@@ -201,8 +201,8 @@ impl Phase {
         (self.requests == self.bodies).then(|| self.since + grace)
     }
 
-    /// Who gives way first: who rests and has not logged in, then who takes no refusal, then who rests, then who owes a
-    /// body, then who takes no answer. Where nobody has to log in, all who rest are in the order of their age.
+    /// The order of giving way, lowest first: idle without a login, refused and not reading, idle, waiting for a body,
+    /// not reading an answer. On a server without logins all idle connections rank by age.
     pub(super) fn rank(&self, now: Instant) -> u8 {
         let stays = self.let_in || self.refused == 0 && now < self.since + ARRIVING;
         match (self.stalled(), self.refused) {
@@ -213,7 +213,7 @@ impl Phase {
         }
     }
 
-    /// When the connection is to be closed, and why; `None` = not by time.
+    /// When the connection is to be closed, and why; `None` = no time limit applies.
     pub(super) fn due(&self, limits: &Limits, level: Level) -> Option<(Instant, Overdue)> {
         if self.gives_way {
             return Some((self.since, Overdue::GivesWay));

@@ -1,16 +1,14 @@
 //! Places for connections: who has one, what each waits for, and who gives way when none is free.
 //!
-//! A connection that owes something keeps its place for a bounded time: a whole head, the next
-//! request, or room for an answer that its client does not take. When all places are taken, the
-//! one that has waited longest for a request gives way to who comes, and where none waits for one,
-//! the one that has waited longest for the rest of a body: clients which only hold connections keep
-//! nobody out. So does one whose answers are all ready and of which its client takes nothing for a while, sooner
-//! where nobody has logged in on it and the server has users or tokens; there an idle connection of a stranger also
-//! gives way before one on which somebody has logged in. One with a whole request that is worked on never has to;
-//! how long bodies and answers may take otherwise is for those who read and make them. Where nobody can give way soon
-//! there are a few spare places, whose connections are answered for health and metrics alone.
+//! A connection that waits for its client keeps its place for a bounded time: for a complete head, the next request,
+//! or the client to read its answer. When all places are taken, a new connection displaces the one that has been idle
+//! longest, or else the one that has waited longest for a body: clients that only hold connections lock nobody out. A
+//! connection whose answers are all ready and whose client reads nothing for a while gives way too. On a server with
+//! users or tokens, connections without a login give way sooner. A connection with a complete request that is being
+//! worked on never does. If no connection can give way soon, there are a few spare places, which serve only health
+//! and metrics.
 //!
-//! Where memory is short a client has to take something of its answer sooner.
+//! If memory is short, a client has less time to read its answer. Other limits of bodies and answers are not here.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,7 +31,7 @@ pub(super) struct Places {
     spare: Arc<Semaphore>,
     taken: Mutex<HashMap<u64, watch::Sender<Phase>>>,
     next: AtomicU64,
-    /// Told when a connection may give way that could not before.
+    /// Notified when a connection becomes able to give way, or stops being so.
     left_off: Notify,
 }
 
@@ -59,7 +57,8 @@ impl Places {
         })
     }
 
-    /// A place, as soon as one is free or a connection has given way; a spare one where none can.
+    /// Waits for a place: one that is free or given up, or a spare one if no connection can give
+    /// way.
     pub(super) async fn take(self: &Arc<Self>) -> Place {
         let mut asked = Asked::Nobody(None);
         loop {
@@ -88,7 +87,7 @@ impl Places {
                 permit = self.spare.clone().acquire_owned(), if nobody_can => {
                     return self.place(permit.expect("the semaphore is never closed"), Kind::Spare);
                 }
-                // Who was asked may stay after all.
+                // The connection that was asked may stay after all.
                 () = self.left_off.notified() => asked = Asked::Nobody(None),
                 () = one_may => {}
             }
@@ -102,8 +101,7 @@ impl Places {
         Place { number, kind, phase, places: self.clone(), _permit: permit }
     }
 
-    /// Has the connection of this kind leave that has waited longest for a request, or else for something else of its
-    /// client.
+    /// Asks the connection of this kind to leave that ranks first, see [`Phase::rank`].
     fn ask_one_to_leave(&self, kind: Kind) -> Asked {
         let (taken, now) = (self.taken.lock(), Instant::now());
         let leaves = |phase: &Phase| phase.kind == kind && phase.gives_way;
@@ -118,7 +116,7 @@ impl Places {
             .collect();
         waiting.sort_by_key(|(phase, number, _)| (phase.rank(now), phase.since, *number));
         let next = waiting.iter().filter_map(|(phase, ..)| from(phase)).min();
-        // A request may have come meanwhile.
+        // A request may have arrived meanwhile.
         let asked = waiting.into_iter().any(|(_, _, phase)| {
             phase.send_if_modified(|phase| {
                 phase.gives_way = phase.gives_way || from(phase).is_some_and(|from| from <= now);
@@ -129,29 +127,29 @@ impl Places {
     }
 }
 
-/// Who was asked to leave.
+/// Whether a connection was asked to leave.
 #[derive(Debug, Clone, Copy)]
 enum Asked {
     /// One connection.
     One,
-    /// None may be, or none before this moment.
+    /// None can be asked, or none before this moment.
     Nobody(Option<Instant>),
 }
 
 impl Place {
-    /// Serving begins: the time for what is owed counts from now on.
+    /// Restarts the clock when serving begins.
     pub(super) fn served(&self) {
         self.phase.send_modify(|phase| phase.since = Instant::now());
     }
 
-    /// A request is under way until the first of what is returned is dropped, and the rest of its
-    /// body until the second is.
+    /// Begins a request. It runs until the first returned value is dropped, and waits for its body
+    /// until the second one is dropped.
     pub(super) fn begin(self: &Arc<Self>, multiplexed: Multiplexed) -> (UnderWay, BodyOwed) {
         let mut stays = false;
         self.phase.send_modify(|phase| {
             if phase.requests == 0 {
                 phase.since = Instant::now();
-                // It was asked to leave as it had no request.
+                // The connection was asked to leave because it had no request.
                 stays = std::mem::take(&mut phase.gives_way);
             }
             phase.requests += 1;
@@ -164,12 +162,12 @@ impl Place {
         (UnderWay(self.clone()), BodyOwed(self.clone()))
     }
 
-    /// Whether requests are under way.
+    /// Whether requests are running.
     pub(super) fn has_requests(&self) -> bool {
         self.phase.borrow().requests > 0
     }
 
-    /// Bytes came.
+    /// Notes received bytes.
     pub(super) fn received(&self) {
         self.phase.send_if_modified(|phase| {
             let begins = phase.requests == 0 && phase.owed == Owed::Nothing && !phase.multiplexed;
@@ -181,7 +179,7 @@ impl Place {
         });
     }
 
-    /// The client takes no more for now.
+    /// Notes that the client accepts no data for now.
     pub(super) fn blocked(&self) {
         let begins = self.phase.send_if_modified(|phase| {
             let begins = phase.blocked.is_none();
@@ -193,7 +191,7 @@ impl Place {
         }
     }
 
-    /// There is something to take of an answer of which there was nothing.
+    /// Notes that an answer has data to read, after it had none.
     pub(super) fn unread(&self) {
         self.change_unread(|phase| {
             if phase.unread == 0 {
@@ -203,7 +201,8 @@ impl Place {
         });
     }
 
-    /// All that there was to take of an answer was taken, or it was given up.
+    /// Notes that the client has read all available data of an answer, or that the answer was
+    /// aborted.
     pub(super) fn read(&self) {
         self.change_unread(|phase| {
             phase.read = Instant::now();
@@ -211,7 +210,7 @@ impl Place {
         });
     }
 
-    /// Something was taken of an answer, and there is more.
+    /// Notes that the client has read data of an answer that has more.
     pub(super) fn read_some(&self) {
         self.phase.send_if_modified(|phase| {
             phase.read = Instant::now();
@@ -224,7 +223,7 @@ impl Place {
         self.phase.send_if_modified(|phase| {
             change(phase);
             stalls = phase.stalled().is_some();
-            // Of others nothing is due by this.
+            // Only refused connections have a time limit that depends on this.
             phase.refused > 0
         });
         if stalls {
@@ -232,7 +231,8 @@ impl Place {
         }
     }
 
-    /// Whether a request has logged in. Where none has, it counts as refused, whatever it asked for.
+    /// Notes the login of a request. Before the first successful login, every request counts as
+    /// refused.
     pub(super) fn judged(&self, login: Login) {
         self.phase.send_if_modified(|phase| {
             let before = phase.refused;
@@ -246,20 +246,19 @@ impl Place {
         });
     }
 
-    /// Whether as many requests were refused, one after the other, as a connection may have refused: it ends with the
-    /// last one.
+    /// Whether the limit of consecutive refused requests is reached: the connection ends with the last answer.
     pub(super) fn is_refused_for_good(&self) -> bool {
         self.phase.borrow().refused >= MOST_REFUSED
     }
 
-    /// The connection is to be closed: nobody takes the answer that it holds, and the limit of this setting is reached.
+    /// Has the connection closed: the client does not read its answer, and the limit of this setting is reached.
     pub(super) fn give_up(&self, setting: &'static str) {
         self.phase.send_modify(|phase| {
             phase.given_up = Some(setting);
         });
     }
 
-    /// The client took something.
+    /// Notes that the client accepted data.
     pub(super) fn took(&self) {
         let ends = self.phase.send_if_modified(|phase| {
             if !phase.multiplexed {
@@ -276,29 +275,28 @@ impl Place {
         }
     }
 
-    /// Of a spare place, for health and metrics alone, beyond how many connections it is; `None` = it is a usual
-    /// one.
+    /// For a spare place, the number of connections that are served in full; `None` = a usual place.
     pub(super) fn spare_beyond(&self) -> Option<usize> {
         (self.kind == Kind::Spare).then_some(self.places.limits.connections)
     }
 
-    /// How long its client may take nothing of an answer where memory is as short as this.
+    /// How long the client may read nothing of an answer at this memory level.
     pub(super) fn stall(&self, level: Level) -> Stalled {
         self.places.limits.stall(level)
     }
 
-    /// How short memory is, from now on.
+    /// Follows how short memory is.
     pub(super) fn levels(&self) -> watch::Receiver<Level> {
         self.places.levels.clone()
     }
 
-    /// Completes when the connection is to be closed.
+    /// Completes when the connection has to be closed.
     pub(super) async fn overdue(&self) -> Overdue {
         let (mut phase, mut levels) = (self.phase.subscribe(), self.levels());
         loop {
             let level = *levels.borrow_and_update();
             let due = phase.borrow_and_update().due(&self.places.limits, level);
-            // Looked at once the time has come: what came meanwhile counts, though the process may have been held up
+            // Looked at once the time has come: data that arrived meanwhile counts, even if the process was delayed
             // and sees it only now.
             if let Some((at, why)) = due
                 && at <= Instant::now()
@@ -327,16 +325,16 @@ impl Drop for Place {
     }
 }
 
-/// Whether requests share the connection at a time (HTTP/2).
+/// Whether requests share the connection concurrently (HTTP/2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Multiplexed {
     /// They do.
     Yes,
-    /// One comes after the other.
+    /// One request follows the other.
     No,
 }
 
-/// A request under way.
+/// A running request.
 pub(super) struct UnderWay(Arc<Place>);
 
 impl UnderWay {
@@ -357,14 +355,14 @@ impl Drop for UnderWay {
     }
 }
 
-/// A body that has not come whole, and that somebody still wants.
+/// An incomplete body that the handler still reads.
 pub(super) struct BodyOwed(Arc<Place>);
 
 impl Drop for BodyOwed {
     fn drop(&mut self) {
         self.0.phase.send_if_modified(|phase| {
             phase.bodies -= 1;
-            // Nobody waits for it: this gives less reason to leave.
+            // No notification: a connection that has its body is less likely to give way.
             false
         });
     }
@@ -391,7 +389,7 @@ mod tests {
         Places::new(Limits { connections, spare: 0, head_timeout, idle_timeout, ..usual }, levels)
     }
 
-    /// Time goes on, and nobody looks.
+    /// Advances the clock without running other tasks.
     async fn held_up(time: Duration) {
         tokio::time::advance(time + Duration::from_millis(1)).await;
     }
@@ -419,7 +417,7 @@ mod tests {
         let [first, second] = [places.take().await, places.take().await].map(Arc::new);
         let mut newcomer = pin!(places.take());
         assert!(poll!(newcomer.as_mut()).is_pending());
-        // Asked, and not yet looked at.
+        // Asked to leave, but not closed yet.
         let request = first.begin(Multiplexed::No);
         let mut overdue = pin!(first.overdue());
         assert!(poll!(overdue.as_mut()).is_pending());

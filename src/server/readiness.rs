@@ -1,4 +1,4 @@
-//! Keeps the gauge of readiness: what `/-/ready` would answer, for who watches without asking it.
+//! Keeps the gauge of readiness: the result that `/-/ready` would return.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use tokio::time::{sleep, timeout};
 
 use crate::api::AppState;
 
-/// How often is looked.
+/// Between two checks.
 const LOOK: Duration = Duration::from_secs(2);
-/// How long a store may think about it.
+/// Longest time for one check.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Looks until it is dropped.
+/// Runs until it is dropped.
 pub(super) async fn watch(state: Arc<AppState>) {
     loop {
         let is_ready = matches!(timeout(PATIENCE, state.ready()).await, Ok(Ok(())));

@@ -1,9 +1,9 @@
-//! Request heads that hyper or h2 reject before we see a request: counts them and improves the bare answer.
+//! Request heads that hyper or h2 reject before this server sees a request: counts them and improves the bare answer.
 //!
-//! Wraps the bytes of a connection. Over HTTP/1 the library answers 400, 414 or 431 without a body and closes; we send
-//! that status with a text, then read and drop what the client still sends, within bounds, so that it can read the
-//! answer. Over HTTP/2 the library resets the stream of a path that is too long; we send a 414 before the reset,
-//! without a body, as only the library tracks flow-control windows.
+//! Wraps the bytes of a connection. Over HTTP/1 the library answers 400, 414 or 431 without a body and closes. This
+//! module sends that status with a text, then reads and discards what the client still sends, within bounds, so that
+//! the client can read the answer. Over HTTP/2 the library resets the stream of a path that is too long. This module
+//! sends a 414 before the reset, without a body, because only the library tracks flow-control windows.
 //!
 //! Invariant: all other bytes pass unchanged. Not here: refusals of whole requests (`api`).
 
@@ -25,39 +25,39 @@ use crate::api;
 use crate::limits::{DRAINED_BODY_BYTES, DRAINED_BODY_TIME};
 use crate::telemetry::{HEAD_SIZE, HttpMetrics};
 
-/// What a connection of HTTP/2 begins with.
+/// The first bytes of an HTTP/2 connection.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Bytes that the library's own answer over HTTP/1 has at most.
+/// Most bytes of the library's own answer over HTTP/1.
 const OWN_ANSWER: usize = 256;
-/// The headers that it has.
+/// The headers of that answer.
 const OWN_HEADERS: [&str; 3] = ["connection: close", NO_BODY, "date: "];
 const NO_BODY: &str = "content-length: 0";
 
 const MALFORMED: &str = "400 Bad Request: the head of the request is malformed; in a URL, blanks and the characters \
                          \" < > have to be percent-encoded\n";
 
-/// Bytes that are dropped at a time.
+/// Bytes that are discarded at a time.
 const DROPPED: usize = 8 << 10;
 
-/// Set where the rest of what a client sends is read before its connection ends.
+/// Set if the rest of a client's data is read before the connection ends.
 pub(super) type Lingers = Arc<AtomicBool>;
 
-/// The bytes of the requests and answers of a connection.
+/// The byte stream of a connection.
 pub(super) struct Heads<S> {
     stream: S,
     place: Arc<Place>,
     metrics: Arc<HttpMetrics>,
     protocol: Protocol,
-    /// What is sent in place of something of the library's.
+    /// Bytes that replace an answer of the library and are still to be written.
     instead: Bytes,
     lingers: Lingers,
     end: End,
 }
 
-/// What is spoken.
+/// The protocol of the connection.
 enum Protocol {
-    /// As many bytes of the preface of HTTP/2 have come.
+    /// This many bytes of the HTTP/2 preface have matched.
     Unknown(usize),
     Http1,
     Http2(Http2),
@@ -70,10 +70,10 @@ struct Http2 {
     large: LargeHeads,
 }
 
-/// How far the end of a connection has come.
+/// The shutdown of a connection.
 enum End {
     Open,
-    /// What still comes is dropped: as many bytes more, and until then.
+    /// Received data is discarded: at most this many bytes, until this time.
     Drains {
         left: usize,
         until: Pin<Box<Sleep>>,
@@ -81,13 +81,13 @@ enum End {
     Over,
 }
 
-/// What is to be written of bytes that the library writes.
+/// What to write of bytes that the library writes.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     All,
-    /// As many of them.
+    /// Only the first bytes.
     Only(usize),
-    /// Other bytes in place of the first ones.
+    /// Other bytes instead of the first ones.
     Instead {
         of: usize,
         bytes: Vec<u8>,
@@ -129,11 +129,11 @@ impl<S> Heads<S> {
         }
     }
 
-    /// Whether the library may be about to refuse a head.
+    /// Whether the next bytes that the library writes may refuse a head.
     fn may_refuse(&self) -> bool {
         match &self.protocol {
             Protocol::Unknown(_) => false,
-            // An answer of ours is under way until all of it is written.
+            // While a request is running, the library writes an answer of this server.
             Protocol::Http1 => !self.place.has_requests(),
             Protocol::Http2(Http2 { large, .. }) => !large.is_empty(),
         }
@@ -159,7 +159,7 @@ impl<S> Heads<S> {
     }
 }
 
-/// The library's own answer is the last that it writes.
+/// What to write over HTTP/1. The library's own answer is the last that it writes.
 fn next_of_http1(bytes: &[u8]) -> (Next, u64) {
     match own_answer(bytes) {
         None => (Next::All, 0),
@@ -173,7 +173,7 @@ fn next_of_http1(bytes: &[u8]) -> (Next, u64) {
 
 /// The library's own answer.
 struct OwnAnswer {
-    /// Where it begins.
+    /// Its position.
     at: usize,
     is_too_large: bool,
     with_text: String,
@@ -205,7 +205,7 @@ fn own_answer(bytes: &[u8]) -> Option<OwnAnswer> {
 }
 
 impl Http2 {
-    /// What is to be written, and how many heads are refused with it.
+    /// What to write, and how many refused heads it contains.
     fn next_of(&mut self, bytes: &[u8]) -> (Next, u64) {
         let (mut ahead, mut rest, mut refused) = (self.written, bytes, 0);
         while let Some(frame) = ahead.next(&mut rest) {
@@ -213,7 +213,7 @@ impl Http2 {
             if sent == Some(Sent::Refusal) {
                 refused += 1;
             }
-            // A frame that began before these bytes goes as it is.
+            // A frame that began in earlier bytes is passed unchanged.
             let end = bytes.len() - rest.len() + 4;
             let begins = end.checked_sub(frames::RESET).filter(|_| end <= bytes.len());
             let Some(begins) = begins.filter(|_| sent == Some(Sent::Reset)) else { continue };
@@ -240,7 +240,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Heads<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Drops what still comes.
+    /// Discards received data.
     fn poll_drain(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Self { stream, end, .. } = self;
         if let End::Drains { left, until } = end {

@@ -1,7 +1,7 @@
-//! Reading the settings again, on SIGHUP or a request: what may change while the server runs is taken
-//! over, and what needs a restart is said.
+//! Reloads the settings on SIGHUP or by request: applies those that may change while the server runs,
+//! and reports those that need a restart.
 //!
-//! Settings that are refused change nothing. One reading at a time.
+//! Settings that are refused change nothing. Reloads run one at a time.
 
 use std::sync::Arc;
 
@@ -18,22 +18,22 @@ use crate::storage::Clock;
 use crate::storage::embedded::Expired;
 use crate::telemetry::LogFilter;
 
-/// How the settings are read again, and when.
+/// How to reload the settings, and when.
 pub struct Rereading {
-    /// Something comes whenever they are to be read.
+    /// Gets an item for each requested reload.
     pub signals: mpsc::Receiver<()>,
-    /// Reads them.
+    /// Reads the settings.
     pub read: Box<dyn Fn() -> Result<Config, ConfigError> + Send>,
-    /// What is logged.
+    /// The log filter.
     pub log: LogFilter,
 }
 
-/// Takes over what is read.
+/// Applies reloaded settings.
 pub(super) struct Reloader {
     rereading: Rereading,
-    /// What the server was started with.
+    /// The settings of the start.
     started: Config,
-    /// What was read last.
+    /// The last settings that were read.
     last: Config,
     state: Arc<AppState>,
     live: Arc<Live>,
@@ -41,7 +41,7 @@ pub(super) struct Reloader {
     web: watch::Sender<Arc<WebConfig>>,
 }
 
-/// What the answer calls what the file of `--web-config-file` says, and what that names.
+/// The name in reports of the web configuration and the files that it names.
 const WEB: &str = "web configuration";
 
 impl Reloader {
@@ -56,13 +56,13 @@ impl Reloader {
         Self { rereading, started, last, state, live, web }
     }
 
-    /// Reads whenever somebody wants it.
+    /// Reloads on each signal and request.
     pub(super) async fn run(mut self, mut requests: mpsc::Receiver<Reload>) {
         loop {
             tokio::select! {
                 Some(()) = self.rereading.signals.recv() => drop(self.reload("SIGHUP")),
                 Some(request) = requests.recv() => {
-                    // Who asked may be gone.
+                    // The requester may be gone.
                     let _ = request.send(self.reload("/-/reload"));
                 }
                 else => return,
@@ -70,7 +70,7 @@ impl Reloader {
         }
     }
 
-    /// What came of it, in words.
+    /// Reloads; returns a report in words.
     fn reload(&mut self, by: &str) -> Result<String, String> {
         let Taken { config, held_back, expired } = match self.read() {
             Ok(read) => read,
@@ -117,7 +117,7 @@ impl Reloader {
         Ok(said)
     }
 
-    /// What is read, once the stores have taken it over; or why it is refused.
+    /// Reads the settings and passes them to the stores; an error says why they are refused.
     fn read(&self) -> Result<Taken, String> {
         let mut config = (self.rereading.read)().map_err(|error| error.to_string())?;
         let held_back = hold_back(&mut config, self.started.memory);
@@ -127,17 +127,17 @@ impl Reloader {
     }
 }
 
-/// Settings that were taken over.
+/// Settings that were applied.
 struct Taken {
     config: Config,
-    /// What of them does not hold before a restart, in words.
+    /// The settings that are limited until a restart, in words.
     held_back: Option<String>,
-    /// The days that go for a shorter retention.
+    /// The days that are removed for a shorter retention.
     expired: Option<Expired>,
 }
 
-/// Another limit of memory holds after a restart; before, no query, and no lists that are put together at a
-/// time, may hold more than half of the one of the start. Gives what is to be said of that, if more was read.
+/// Limits query memory and list memory to half of the memory limit of the start, because a new memory limit
+/// needs a restart. Returns a text about the settings that were reduced, if any.
 fn hold_back(config: &mut Config, of_start: MemoryConfig) -> Option<String> {
     const HALF: &str = "half of the memory-limit of the start";
     let half = usize::try_from(of_start.queries()).unwrap_or(usize::MAX);

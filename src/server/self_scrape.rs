@@ -1,9 +1,8 @@
-//! Samples of the program's own metrics, written to its own store, so that there is something to see before
-//! any sender comes.
+//! Writes the program's own metrics to its own store, so that there is data before the first sender connects.
 //!
-//! They come as those of any other target would, with the labels `job` and `instance`, `up`, and metadata. The
-//! instance is host and port: processes on several machines over one keyspace write series of their own. What
-//! is not stored is not tried again: the next samples come soon.
+//! The samples look like those of a scraped target: labels `job` and `instance`, the metric `up`, and
+//! metadata. The instance is host and port, so that several machines over one keyspace write separate series.
+//! Samples that could not be stored are not retried: the next ones come soon.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +15,7 @@ use crate::model::{
 use crate::storage::{Clock, SharedStore};
 use crate::telemetry::{Metrics, Throttle};
 
-/// How often metadata goes along: as often as Prometheus sends it.
+/// Between two writes of metadata; the interval of Prometheus.
 const METADATA_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The label `instance` of a process that listens on this port.
@@ -24,7 +23,7 @@ pub(super) fn instance(port: u16) -> String {
     format!("{}:{port}", rustix::system::uname().nodename().to_string_lossy())
 }
 
-/// Writes samples for ever, one of each metric in each interval.
+/// Writes one sample of each metric in each interval, until dropped.
 pub(super) async fn run(
     metrics: Arc<Metrics>,
     store: SharedStore,
@@ -57,7 +56,7 @@ pub(super) async fn run(
     }
 }
 
-/// What a scrape adds: that there was one.
+/// The metric that a scrape adds.
 const UP: &str = "up 1\n";
 
 fn batch(series: &[(Vec<u8>, f64)], timestamp: i64) -> WriteBatch<'_> {
@@ -75,7 +74,7 @@ fn batch(series: &[(Vec<u8>, f64)], timestamp: i64) -> WriteBatch<'_> {
     batch
 }
 
-/// What the comments of the text format say of each family.
+/// The metadata in the comments of the text format.
 fn metadata(text: &str) -> Vec<MetadataEntry<'_>> {
     let mut all: Vec<MetadataEntry<'_>> = Vec::new();
     for comment in text.lines().filter_map(|line| line.strip_prefix("# ")) {
@@ -102,7 +101,8 @@ fn metadata(text: &str) -> Vec<MetadataEntry<'_>> {
     all
 }
 
-/// The labels and the value of a line of the text format, as `Metrics::encode` writes it; None for a comment.
+/// The labels and the value of a line of the text format, as `Metrics::encode` writes it; `None` for a
+/// comment.
 fn series_of(line: &str, instance: &str) -> Option<(Vec<u8>, f64)> {
     if line.starts_with('#') {
         return None;
@@ -127,7 +127,7 @@ fn series_of(line: &str, instance: &str) -> Option<(Vec<u8>, f64)> {
     Some((raw, value.parse().ok()?))
 }
 
-/// The text up to the closing quote, and what follows that.
+/// The text up to the closing quote, and the rest.
 fn unquoted(quoted: &str) -> Option<(String, &str)> {
     let mut text = String::new();
     let mut characters = quoted.char_indices();

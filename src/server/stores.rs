@@ -1,4 +1,4 @@
-//! From the configuration to an open store. The only place that knows all stores.
+//! Opens the configured store. The only file that knows all stores.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::lock::DataLock;
 use super::obstacles::Obstacles;
 use super::{ServerError, cassandra, clusters};
 
-/// Folder of the log of a store.
+/// The folder of the log of a store.
 pub fn wal_dir(data_dir: &Path, store: &StoreConfig) -> PathBuf {
     match store {
         StoreConfig::Embedded => data_dir.join("embedded/wal"),
@@ -29,12 +29,12 @@ pub fn wal_dir(data_dir: &Path, store: &StoreConfig) -> PathBuf {
     }
 }
 
-/// Folder of the part files of the embedded store.
+/// The folder of the part files of the embedded store.
 pub(super) fn parts_dir(data_dir: &Path) -> PathBuf {
     data_dir.join("embedded/parts")
 }
 
-/// Refuses what can be known to be wrong before any store is opened.
+/// Refuses settings that are invalid for any store; opens none.
 pub(super) fn check(config: &Config) -> Result<(), StoreError> {
     match &config.store {
         StoreConfig::Embedded => Ok(()),
@@ -45,14 +45,14 @@ pub(super) fn check(config: &Config) -> Result<(), StoreError> {
     }
 }
 
-/// What of the settings of clusters weakens promises.
+/// Warnings about settings of clusters that weaken promises.
 pub(super) fn warnings(config: &Config) -> Vec<String> {
     let warning = |(cluster, of): (Cluster, &CassandraConfig)| {
         let names = match cluster {
             Cluster::Write => storage_cassandra::Options::CONSISTENCIES,
             Cluster::Read(_) | Cluster::Metadata => ["read_consistency", "write_consistency"],
         };
-        // Settings that make no options are refused by `check`.
+        // `check` refuses settings from which no options can be made.
         let warning = cassandra::options(config, of, None).ok()?.warning(names)?;
         Some(match cluster {
             Cluster::Write => warning,
@@ -63,7 +63,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
     config.clusters().filter_map(warning).collect()
 }
 
-/// Opens the store that the configuration asks for.
+/// Opens the configured store.
 pub(super) async fn open(
     config: &Config,
     state: &Arc<AppState>,
@@ -108,7 +108,8 @@ pub(super) async fn open(
                     clusters::beside(config, cassandra, write, metrics, live, &obstacles)
                 }
                 Ack::Wal => {
-                    // The promise needs only the log: Cassandra comes when it comes.
+                    // The acknowledgement needs only the log, so Cassandra is opened in the
+                    // background.
                     let (pages, write) = (state.clone(), obstacles.clone());
                     let told = move |opening| {
                         write.told("", &opening);
@@ -135,7 +136,7 @@ pub(super) async fn open(
     }
 }
 
-/// Counts an attempt to open the store. Who refuses has answered.
+/// Counts an attempt to open the store. A store that refuses has answered too.
 fn count<T>(opened: &Result<T, StoreError>, metrics: &CassandraMetrics) {
     match opened {
         Ok(_) => metrics.answered(),
@@ -147,17 +148,17 @@ fn count<T>(opened: &Result<T, StoreError>, metrics: &CassandraMetrics) {
     }
 }
 
-/// What is done to the part files of the embedded store besides what is written.
+/// Whether the part files of the embedded store are maintained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Upkeep {
-    /// Days beyond the retention go, files are merged.
+    /// Days beyond the retention are removed, and files are merged.
     Done,
-    /// Nothing.
+    /// They are not.
     Left,
 }
 
-/// Opens the embedded store of the data folder, with its log in front; its files besides, for who
-/// changes their retention.
+/// Opens the embedded store of the data folder, with its log in front. Also returns its part files,
+/// so that their retention can be changed.
 pub(super) async fn open_embedded(
     config: &Config,
     upkeep: Upkeep,
@@ -165,7 +166,7 @@ pub(super) async fn open_embedded(
     pressure: &Arc<Pressure>,
 ) -> Result<(SharedStore, Arc<Parts>), StoreError> {
     let log = wal_dir(&config.data_dir, &StoreConfig::Embedded);
-    // Before a part file is touched.
+    // Checked before a part file is touched.
     wal::check_there(&log, &Disk)?;
     let options = head_options(log, &config.head, &metrics.head, pressure);
     let through = wal::checkpoint(&options.dir, options.disk.as_ref())?;
@@ -175,7 +176,7 @@ pub(super) async fn open_embedded(
     Ok((Arc::new(head), parts))
 }
 
-/// How the log in front of Cassandra works.
+/// The options of the log in front of Cassandra.
 fn log_options(config: &Config, state: &AppState) -> head::Options {
     let log = wal_dir(&config.data_dir, &config.store);
     let options = head_options(log, &config.head, &state.metrics.head, state.pressure());
@@ -183,7 +184,7 @@ fn log_options(config: &Config, state: &AppState) -> head::Options {
     head::Options { stamps: Stamps::Kept, refuse, ..options }
 }
 
-/// Whose the log before Cassandra is, if there is one.
+/// The keyspace of the log in front of Cassandra, if there is a log.
 fn home(
     config: &Config,
     cassandra: &CassandraConfig,
@@ -194,7 +195,7 @@ fn home(
     }
     let folder = config.data_dir.join("cassandra");
     let log = wal_dir(&config.data_dir, &config.store);
-    // Before it is written down whose an empty one is.
+    // Checked before the keyspace of an empty log is recorded.
     wal::check_there(&log, &Disk)?;
     Home::settle(&folder, &log, &cassandra.keyspace).map(Some)
 }
@@ -204,12 +205,12 @@ fn cassandra_options(
     cassandra: &CassandraConfig,
     ack: Ack,
 ) -> Result<storage_cassandra::Options, StoreError> {
-    // Only a flush can meet rows that are refused for good after they were acknowledged.
+    // Only a flush can find rows that are refused for good after they were acknowledged.
     let quarantine = config.data_dir.join("cassandra/quarantine.jsonl");
     let mut options =
         cassandra::options(config, cassandra, (ack == Ack::Wal).then_some(quarantine))?;
     if ack == Ack::Wal {
-        // A series is seen once a flush.
+        // A series is seen once per flush.
         options.live_within = options.live_within.max(config.head.flush_interval * 2);
     }
     Ok(options)
@@ -241,8 +242,8 @@ async fn open_parts(
     }
 }
 
-/// Log and part files go together: the log may not be taken away from the others unnoticed. Of one that has no mark, as
-/// in a folder of version 0.1 or a copy of the part files alone, no more is known than that.
+/// Log and part files belong together: logs an error if the log was removed. A folder without a mark, such as one of
+/// version 0.1 or a copy of the part files alone, is accepted.
 fn check_together(log: &head::Options, flushed: u64, config: &Config) -> Result<(), StoreError> {
     if flushed > 0 && wal::is_new(&log.dir, log.disk.as_ref())? {
         tracing::error!(
@@ -254,7 +255,7 @@ fn check_together(log: &head::Options, flushed: u64, config: &Config) -> Result<
     Ok(())
 }
 
-/// Gives up the log of the configured store, which is gone: the next start begins a new one.
+/// Abandons the missing log of the configured store: the next start creates a new one.
 pub fn give_up_log(config: &Config) -> Result<(), ServerError> {
     let _lock = DataLock::acquire(&config.data_dir)?;
     let log = wal_dir(&config.data_dir, &config.store);
@@ -274,7 +275,7 @@ fn head_options(
     head::Options {
         flush_interval,
         flush_spread: flush_interval / 2,
-        // Known series go on where memory is short and flushes come one after the other.
+        // Keeps active series in memory when memory is short and flushes follow each other quickly.
         series_stay: flush_interval.min(SERIES_STAY),
         wal_limit,
         flush_memory,

@@ -1,6 +1,8 @@
-//! TLS on connections that were accepted: each handshake with what the web configuration says then.
+//! TLS on accepted connections. Each handshake uses the web configuration that is in force at that
+//! moment.
 //!
-//! How long a handshake may take is for `places`; a failed one is counted, and no trouble of ours.
+//! `places` limits the time of a handshake; a failed handshake is counted, and is not an error of
+//! the server.
 
 use std::io;
 use std::sync::Arc;
@@ -14,14 +16,14 @@ use super::connection::Watched;
 use crate::config::WebConfig;
 use crate::telemetry::WebMetrics;
 
-/// The first byte of a handshake: the type of its record.
+/// The record type of a handshake: the first byte of a TLS connection.
 const HANDSHAKE: u8 = 0x16;
 
-/// The answer to what is no handshake.
+/// The answer to a connection without TLS.
 const PLAIN: &[u8] =
     b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 
-/// Bytes that are read of one who does not speak TLS.
+/// Most bytes that are read from a client without TLS.
 const MOST_UNREAD: u64 = 1 << 20;
 
 /// TLS of a listener.
@@ -32,13 +34,13 @@ pub(super) struct Tls {
 }
 
 impl Tls {
-    /// What follows a web configuration; `None` = it has no TLS.
+    /// Follows a web configuration; `None` = it has no TLS.
     pub(super) fn of(web: watch::Receiver<Arc<WebConfig>>, metrics: WebMetrics) -> Option<Self> {
         let has_tls = web.borrow().tls.is_some();
         has_tls.then_some(Self { web, metrics })
     }
 
-    /// Shakes hands. Who asks in plain text is told so, as Prometheus does.
+    /// Performs the handshake. A plain-text request gets the answer of Prometheus.
     pub(super) async fn accept(&self, stream: Watched) -> io::Result<TlsStream<Watched>> {
         let config = self.web.borrow().tls.clone();
         let config = config.expect("TLS is never taken away");
@@ -54,12 +56,12 @@ impl Tls {
     }
 }
 
-/// Answers who does not speak TLS, and gives that as the error.
+/// Answers a client without TLS, and returns the error.
 async fn refuse(mut stream: Watched) -> io::Error {
     let told = async {
         stream.write_all(PLAIN).await?;
         stream.shutdown().await?;
-        // Closed with bytes unread, the connection would be reset, and the answer lost with it.
+        // Closing with unread bytes would reset the connection and lose the answer.
         tokio::io::copy(&mut stream.take(MOST_UNREAD), &mut tokio::io::sink()).await
     };
     match told.await {

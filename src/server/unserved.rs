@@ -1,6 +1,6 @@
 //! Data under the data folder that the configured store does not serve.
 //!
-//! Samples in a log before Cassandra are nowhere else: a start that would leave them out is
+//! Samples in a log in front of Cassandra exist only there, so a start that would leave them out is
 //! refused. The embedded store keeps its data until it is served again, so that is a warning.
 
 use std::io::ErrorKind;
@@ -13,8 +13,8 @@ use crate::storage::head::wal::{self, Unflushed};
 use super::ServerError;
 use super::lock::DataLock;
 
-/// Refuses to leave acknowledged samples out, and warns of a store that is not served. `lock` is that of the data
-/// folder, where this process owns it.
+/// Refuses a start that leaves acknowledged samples out, and warns of a store that is not served. `lock` is the
+/// lock of the data folder, if this process owns the folder.
 pub(super) fn check(config: &Config, lock: Option<&DataLock>) -> Result<(), ServerError> {
     let log = config.data_dir.join("cassandra/wal");
     let serves_log = matches!(config.store, StoreConfig::Cassandra { ack: Ack::Wal, .. });
@@ -24,9 +24,9 @@ pub(super) fn check(config: &Config, lock: Option<&DataLock>) -> Result<(), Serv
         match wal::unflushed(&log, &Disk).map_err(failed)? {
             Unflushed::Nothing => {}
             Unflushed::Something => return Err(ServerError::Unserved { log }),
-            // The server that owns the folder serves it.
+            // The server that owns the folder serves the log.
             Unflushed::InUse if lock.is_none() && is_owned(&config.data_dir) => {}
-            // It is being mended, and what it holds cannot be told.
+            // The log is being repaired, and its content is unknown.
             Unflushed::InUse => return Err(failed(wal::in_use(&log))),
         }
     }
@@ -45,7 +45,7 @@ fn is_owned(folder: &Path) -> bool {
     matches!(DataLock::acquire(folder), Err(ServerError::Locked { .. }))
 }
 
-/// Whether the embedded store in this folder has samples; one that cannot be told counts.
+/// Whether the embedded store in this folder has samples; `true` if that cannot be determined.
 fn has_data(embedded: &Path) -> bool {
     let has_part = match Disk.list(&embedded.join("parts")) {
         Ok(files) => files.iter().any(|file| file.ends_with(".part")),

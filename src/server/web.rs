@@ -1,11 +1,10 @@
-//! The web configuration while the server runs: taken anew when its files change, and at once where the
-//! settings are read again.
+//! Reloads the web configuration while the server runs: when its files change, and at once when the settings
+//! are reloaded.
 //!
-//! A file may be seen half written, so a change is taken when two looks in a row find the same; who asks for
-//! a reading has written his.
-//! What cannot be taken leaves in force what was before, with a warning and a metric. Between TLS
-//! and plain text nothing switches without a restart, since clients would not follow; nor does a
-//! server that asks for credentials begin to let everybody in.
+//! A changed file may be incomplete, so a change is applied when two checks in a row read the same. A
+//! requested reload is applied at once. If a change is refused, the configuration in force stays, with a
+//! warning and a metric. TLS is switched on or off only by a restart, because clients would not follow. A
+//! server that requires logins also needs a restart to stop requiring them.
 
 use std::sync::Arc;
 
@@ -18,17 +17,17 @@ use crate::limits::WEB_CONFIG_CHECK;
 use crate::storage::Clock;
 use crate::telemetry::WebMetrics;
 
-/// What a look at the files gave.
+/// The result of a check of the files.
 enum Look {
-    /// They are those in force.
+    /// The files are unchanged.
     Same,
-    /// They can be taken.
+    /// The files changed and are valid.
     New(Arc<WebConfig>),
-    /// Why they cannot.
+    /// Why the changed files are refused.
     Refused(String),
 }
 
-/// Looks at the files from time to time; ends when there are none.
+/// Checks the files regularly; ends at once if there are none.
 pub(super) async fn follow(renewed: watch::Sender<Arc<WebConfig>>, metrics: WebMetrics) {
     let Some(path) = renewed.borrow().path().map(|path| path.display().to_string()) else { return };
     let (mut before, mut said) = (Look::Same, None);
@@ -53,7 +52,7 @@ pub(super) async fn follow(renewed: watch::Sender<Arc<WebConfig>>, metrics: WebM
             Look::Refused(why) if now.is_as(&before) => {
                 metrics.reload_failures.inc();
                 metrics.reload_successful.set(0);
-                // The same trouble is said once.
+                // The same problem is logged once.
                 if said.as_ref() != Some(why) {
                     tracing::warn!("{path}: what was read before stays in force: {why}");
                     said = Some(why.clone());
@@ -65,8 +64,8 @@ pub(super) async fn follow(renewed: watch::Sender<Arc<WebConfig>>, metrics: WebM
     }
 }
 
-/// Takes over at once what was `read` with the settings. `None` = it is what is in force, or of another file,
-/// which is for a restart; an error says why it has to wait for one.
+/// Applies the configuration that was `read` with the settings. `None` = it is already in force, or it is
+/// from a different file, which needs a restart. An error says why it needs a restart.
 pub(super) fn take_at_once(
     renewed: &watch::Sender<Arc<WebConfig>>,
     read: &WebConfig,
@@ -81,14 +80,15 @@ pub(super) fn take_at_once(
         if let Some(why) = obstacle(&current, &new) {
             return Some(Err(why));
         }
-        // Once more where the follower has taken something meanwhile.
+        // Tries again if the follower has applied a configuration meanwhile.
         if take_over(renewed, &current, &new, metrics) {
             return Some(Ok(()));
         }
     }
 }
 
-/// Puts `new` in force, unless what it is to follow is no longer `current`: then it is older than what is.
+/// Puts `new` in force if `current` still is; otherwise a newer configuration is in force, and nothing
+/// changes.
 fn take_over(
     renewed: &watch::Sender<Arc<WebConfig>>,
     current: &Arc<WebConfig>,
@@ -116,7 +116,7 @@ fn take_over(
     taken
 }
 
-/// Why `new` cannot follow while the server runs.
+/// Why `new` needs a restart.
 fn obstacle(current: &WebConfig, new: &WebConfig) -> Option<&'static str> {
     if new.tls.is_some() != current.tls.is_some() {
         return Some("TLS is switched on and off by a restart only");
@@ -137,7 +137,7 @@ fn look(current: &WebConfig) -> Look {
 }
 
 impl Look {
-    /// Whether another look found the same.
+    /// Whether both checks read the same.
     fn is_as(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Same, Self::Same) => true,
