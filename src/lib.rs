@@ -10,8 +10,8 @@
 //! Modules in reading order: [`model`] is the vocabulary; [`chunk`], [`wire`] and [`kairos`] are
 //! pure bytes; [`storage`] is the [`storage::Store`] trait and the stores behind it; [`promql`] is
 //! the query language and its evaluation; [`api`] is HTTP; [`server`] puts it together; [`copy`]
-//! carries data from one store to another; [`cli`] is the command line. Beside them stand
-//! [`limits`], which [`model`] shares its types with, [`config`], whose parts are handed down, and
+//! copies data from one store to another; [`cli`] is the command line. Modules that others share:
+//! [`limits`], which uses types of [`model`]; [`config`], whose parts are passed down; and
 //! [`telemetry`]: log, metrics and traces.
 
 pub mod api;

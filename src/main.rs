@@ -1,5 +1,4 @@
-//! Arguments, then configuration, then the command. An error becomes one line on stderr and an exit
-//! code.
+//! Runs the command line. An error becomes one line on stderr and an exit code.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -11,7 +10,7 @@ fn main() -> ExitCode {
     match promkairos::cli::run(std::env::args_os()) {
         Ok(code) => code,
         Err(error) => {
-            // Nothing is left to be done when stderr is closed.
+            // If stderr is closed, the error cannot be reported.
             let _ =
                 writeln!(std::io::stderr(), "promkairos: {}", promkairos::cli::describe(&error));
             error.exit_code()

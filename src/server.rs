@@ -1,8 +1,7 @@
 //! The composition root: locks the data folder, opens the store, serves, drains.
 //!
 //! HTTP starts before the store is open: `/-/healthy` answers while a log is replayed, and requests
-//! that need the store are answered 503 until it is open. Behind a log, Cassandra may be opened
-//! later.
+//! that need the store are answered 503 until it is open. Behind a log, Cassandra may open later.
 //!
 //! ```text
 //! DATA/lock              held while a process runs
@@ -331,8 +330,8 @@ pub fn fit_allocator(memory: &MemoryConfig) {
 fn prepare(config: &Config) {
     machine::take_descriptors();
     warnings(config).iter().for_each(|warning| tracing::warn!("{warning}"));
-    if let Some(told) = config.web.users_without_line() {
-        tracing::info!("{told}");
+    if let Some(text) = config.web.users_without_line() {
+        tracing::info!("{text}");
     }
 }
 
@@ -424,7 +423,7 @@ async fn open_patiently(
                 if denied_since.get_or_insert_with(Instant::now).elapsed() < LOGIN_PATIENCE =>
             {
                 tracing::error!(
-                    "{what}; this ends in an exit {LOGIN_PATIENCE:?} after the first time"
+                    "{what}; the server exits {LOGIN_PATIENCE:?} after the first refusal"
                 );
                 state.opening(what);
                 tokio::time::sleep(pause).await;
@@ -482,9 +481,9 @@ mod tests {
         ] {
             let text = source.to_string();
             let error = ServerError::Store { what: "cannot open", source }.to_string();
-            let told =
+            let text =
                 error.strip_prefix(&format!("cannot open: {text}")).expect("its error first");
-            assert!(told.contains(want) && told.is_empty() == want.is_empty(), "{error}");
+            assert!(text.contains(want) && text.is_empty() == want.is_empty(), "{error}");
         }
     }
 

@@ -1,6 +1,6 @@
-//! What a Prometheus has and this program does not: targets, rules, alerts, notifications.
+//! Features of Prometheus that this program lacks: targets, rules, alerts, notifications.
 //!
-//! Clients ask for them and are told that there are none. Parameters are checked as Prometheus does.
+//! They answer with empty lists. Parameters are checked as Prometheus does.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ pub(super) async fn scrape_pool(parameters: Parameters) -> Response {
     })
 }
 
-/// `GET` and `POST /api/v1/search/…`: experimental in Prometheus 3.16, and disabled there too unless asked for.
+/// `GET` and `POST /api/v1/search/…`: experimental in Prometheus 3.16, and disabled by default there too.
 pub(super) async fn search() -> Response {
     envelope::error(StatusCode::INTERNAL_SERVER_ERROR, "unavailable", "search API disabled")
 }

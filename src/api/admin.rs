@@ -1,6 +1,6 @@
 //! `/api/v1/admin/tsdb/delete_series`: deletes points of the series that match.
 //!
-//! Off unless `--enable-admin-api` is set. Answers as Prometheus does: 204, or its JSON error.
+//! Disabled unless `--enable-admin-api` is set. Answers like Prometheus: 204, or its JSON error.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use super::{ApiError, AppState, delete_preview, json, matches};
 use crate::config::AdminApi;
 use crate::model::{Matcher, TimeRange};
 
-/// `POST` or `PUT`, parameters `match[]` (one or more), `start`, `end` in the URL or a form. With
-/// `dry_run=true` nothing is deleted, and the answer says what would be; with `count_series=true` it says how
-/// many series matched, which Prometheus does not.
+/// `POST` or `PUT`; parameters `match[]` (one or more), `start`, `end` in the URL or a form. Two parameters
+/// are not in Prometheus: `dry_run=true` deletes nothing and returns what would be deleted;
+/// `count_series=true` also returns the number of matching series.
 pub(super) async fn delete_series(
     State(state): State<Arc<AppState>>,
     request: Request,
@@ -29,12 +29,12 @@ pub(super) async fn delete_series(
     }
 }
 
-/// `POST` or `PUT`. What is deleted leaves nothing that has to be asked for: files are cleaned by themselves.
+/// `POST` or `PUT`. Does nothing: files are cleaned without a request.
 pub(super) async fn clean_tombstones(State(state): State<Arc<AppState>>) -> Response {
     refused_unless_enabled(&state).unwrap_or_else(|| StatusCode::NO_CONTENT.into_response())
 }
 
-/// `POST` or `PUT`. There is none.
+/// `POST` or `PUT`. Snapshots are not supported.
 pub(super) async fn snapshot(State(state): State<Arc<AppState>>) -> Response {
     let status = StatusCode::INTERNAL_SERVER_ERROR;
     let none = || {
@@ -74,17 +74,17 @@ async fn delete_or_preview(
     }
 }
 
-/// Whether to do it.
+/// What a delete request does.
 #[derive(Debug, Clone, Copy)]
 enum Mode {
     Delete,
-    /// It says how many series matched.
+    /// Deletes, and returns the number of matching series.
     CountedDelete,
     DryRun,
 }
 
 impl Mode {
-    /// The values of `dry_run` and `count_series`: one that is misread would delete.
+    /// The values of `dry_run` and `count_series`. Other texts are refused, because a misread one would delete.
     fn parse(parameters: &Parameters) -> Result<Self, ApiError> {
         let is_set = |name: &'static str| match parameters.all(name).next() {
             Some("true" | "1") => Ok(true),
@@ -110,7 +110,7 @@ async fn delete(
     Ok(())
 }
 
-/// The answer where the admin API is off.
+/// The answer if the admin API is disabled.
 pub(super) fn refused_unless_enabled(state: &AppState) -> Option<Response> {
     let status = StatusCode::INTERNAL_SERVER_ERROR;
     let why = "admin APIs disabled: --enable-admin-api of the server allows them";

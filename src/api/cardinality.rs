@@ -1,8 +1,8 @@
 //! `/api/v1/status/tsdb`: which metrics, labels and values have the most series.
 //!
-//! Counted are the series of the last hours, as Prometheus counts those of its head; where there are
-//! none, all. Of more than the label endpoints list the first ones are counted, with a warning. Chunks
-//! are those in memory. What a store does not count is 0.
+//! Counts the series of the last hours, as Prometheus counts the series of its head; all series if
+//! there are none. If there are more series than the label endpoints list, only the first are counted,
+//! with a warning. Chunks are the chunks in memory. A number that a store does not count is 0.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use super::{ApiError, AppState};
 use crate::model::{Labels, METRIC_NAME, TimeRange};
 use crate::storage::SeriesQuery;
 
-/// How far back a series counts as one of the last hours: what the head of a Prometheus holds.
+/// How far back the last hours reach: the range of the head of a Prometheus.
 const HEAD_MS: i64 = 3 * 3_600_000;
 const MOST: usize = 10_000;
 const USUAL: usize = 10;
@@ -47,7 +47,7 @@ struct Count {
     value: u64,
 }
 
-/// The counts, the `limit` greatest of each kind, and what is to be told of series that are not counted.
+/// The counts, with the `limit` greatest of each kind, and warnings about series that are not counted.
 pub(super) async fn cardinality(
     state: &AppState,
     parameters: &Parameters,
@@ -73,7 +73,7 @@ pub(super) async fn cardinality(
     let warnings = listed.warnings(state, &found);
     let series = found.items;
     let range = stats.time_range.unwrap_or(TimeRange::new(0, 0));
-    // Of more than can be listed the store tells the number.
+    // If the list is truncated, the store may know the total.
     let there = series.len() as u64;
     let num_series = if found.truncated { stats.series.max(there) } else { there };
     let head = HeadStats {
@@ -97,7 +97,7 @@ fn positive(text: &str) -> Result<usize, ApiError> {
     }
 }
 
-/// What was counted, by the texts of the label sets.
+/// The counts; keys are borrowed from the label sets.
 #[derive(Default)]
 struct Counts<'a> {
     metrics: HashMap<&'a str, u64>,
@@ -139,7 +139,7 @@ impl<'a> Counts<'a> {
     }
 }
 
-/// The greatest first, equal ones by name.
+/// Sorted in falling order, equal counts by name.
 fn greatest(counts: impl Iterator<Item = (String, u64)>, limit: usize) -> Vec<Count> {
     let mut counts: Vec<(String, u64)> = counts.collect();
     counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));

@@ -1,9 +1,8 @@
-//! Paths with a slash too many, as a base URL that ends with one makes them: `//api/v1/write`, `/api/v1/labels/`. The
-//! client is sent to the clean path (307: with the same method and body).
+//! Redirects paths with surplus slashes, such as `//api/v1/write` or `/api/v1/labels/`, which result from a base URL
+//! with a slash at its end. The status 307 keeps method and body.
 //!
-//! Nothing else is answered under such a path, so no right is ever decided by it: a client that was let in gets the
-//! redirect, and the request that follows is judged by the clean path. The target is a path of this server, whatever
-//! the client sent.
+//! Such a path has no other answer, so no right depends on it: the redirect needs a login, and the next request is
+//! judged by the clean path. The target is always a path of this server, whatever the client sent.
 
 use std::borrow::Cow;
 
@@ -14,7 +13,7 @@ use axum::response::{Html, IntoResponse, Response};
 
 use super::heads::query_of;
 
-/// Redirects from a path with empty segments or with segments of dots to the path without them.
+/// Redirects from a path with empty or dot segments to the path without them.
 pub(super) async fn redirect(request: Request, next: Next) -> Response {
     match cleaned(request.uri().path()) {
         Cow::Borrowed(_) => next.run(request).await,
@@ -22,7 +21,7 @@ pub(super) async fn redirect(request: Request, next: Next) -> Response {
     }
 }
 
-/// Redirects from a path of ours with a slash at its end to the path without it.
+/// Redirects from a known path with a slash at its end to the path without it.
 pub(super) async fn without_slash(request: Request) -> Response {
     to(request.uri().path().trim_end_matches('/'), request.method(), query_in(&request))
 }
@@ -31,9 +30,9 @@ fn query_in(request: &Request) -> Option<&str> {
     query_of(request.uri(), request.extensions())
 }
 
-/// The path without empty segments, `.` and `..`; a slash at its end stays. Borrowed where it is clean.
+/// The path without empty segments, `.` and `..`; a slash at its end stays. Borrowed if nothing changes.
 fn cleaned(path: &str) -> Cow<'_, str> {
-    // `*` is no path, and has nothing to clean.
+    // `*` is not a path.
     let Some(rest) = path.strip_prefix('/') else { return Cow::Borrowed(path) };
     let is_clean = |segment: &str| !matches!(segment, "" | "." | "..");
     let segments = rest.split('/');
@@ -52,9 +51,9 @@ fn cleaned(path: &str) -> Cow<'_, str> {
     Cow::Owned(format!("/{}{slash}", kept.join("/")))
 }
 
-/// A redirect to a path, with the query of the request, and a page for a reader.
+/// A redirect to a path, with the query of the request and a page for human readers.
 fn to(path: &str, method: &Method, query: Option<&str>) -> Response {
-    // A browser takes a backslash for a slash, and two of them at the beginning for another server.
+    // Browsers treat a backslash as a slash, and `//` at the beginning as another host.
     let path = path.replace('\\', "%5C");
     let query = query.map(|query| format!("?{query}")).unwrap_or_default();
     let target = format!("/{}{query}", path.trim_start_matches('/'));
@@ -134,7 +133,7 @@ mod tests {
                 let path = target.split('?').next().unwrap_or_default();
                 prop_assert!(path.starts_with('/') && !path.starts_with("//"), "{target}");
                 prop_assert!(!path.contains('\\'), "{target}");
-                // It ends after at most one more.
+                // A second redirect may follow, but no third.
                 let clean = cleaned(path);
                 prop_assert_eq!(response.status(), 307);
                 prop_assert_eq!(&*cleaned(&clean), &*clean);

@@ -1,11 +1,11 @@
-//! How many requests are answered at a time, whatever they ask for.
+//! Limits the number of concurrent requests of all kinds.
 //!
-//! A request counts from its head until the head of its answer, its body and all waiting included.
-//! One too many is told at once to come again, and so is one that came by a spare connection. Those for
-//! health and metrics do not count: they tell an operator why the others are refused.
+//! A request counts from its head until the head of its answer, including its body and all waiting. A request beyond
+//! the limit is refused at once, with `Retry-After`; so is one on a spare connection. Requests for health and metrics
+//! do not count: operators need them to see why others are refused.
 //!
-//! Their number follows from a setting and from the memory that the process may take. Requests that share a connection
-//! with others leave a quarter of it to those that do not: few clients keep nobody out.
+//! The limit is the smaller of a setting and a share of the memory limit. Requests that share a connection leave a
+//! quarter of it to requests that do not, so that a few clients cannot lock others out.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,37 +18,37 @@ use super::{ApiError, AppState};
 use crate::limits::{MAX_CONCURRENT_REQUESTS, RETRY_AFTER};
 use crate::storage::{MEMORY_LIMIT, Pressure, StoreError};
 
-/// The settings of how many requests and how many connections there may be.
+/// The settings that limit requests and connections.
 const REQUESTS: &str = "max-concurrent-requests";
 const CONNECTIONS: &str = "max-connections";
 
-/// Bytes of memory, rounded up, that a request takes while it waits, beside what it asks for.
+/// Approximate memory of a waiting request, rounded up, without the memory of its work.
 const REQUEST_BYTES: u64 = 64 << 10;
-/// Requests together may take this part of the memory of the process.
+/// All requests together may use one part in this many of the memory limit.
 const PART: u64 = 8;
 
-/// What is always answered.
+/// Paths that are always answered.
 pub(super) const UNCOUNTED: [&str; 3] = ["/-/healthy", "/-/ready", "/metrics"];
 
-/// Stands with a request that came by a spare connection, which is for health and metrics alone.
+/// Attached to a request on a spare connection, which serves only health and metrics.
 #[derive(Debug, Clone, Copy)]
 pub struct SpareConnection {
-    /// How many others there may be.
+    /// The limit of usual connections.
     pub beyond: usize,
 }
 
-/// Stands with a request that came while others of its connection were under way.
+/// Attached to a request that arrives while others of its connection are running.
 #[derive(Debug, Clone, Copy)]
 pub struct SharedConnection;
 
-/// How many requests are under way, and how many may be.
+/// The number of running requests, and its limits.
 pub(super) struct RequestLimit {
-    /// By the setting.
+    /// The limit of the setting.
     most: AtomicUsize,
-    /// By memory.
+    /// The limit by memory.
     affordable: usize,
     under_way: AtomicUsize,
-    /// Is told what they take.
+    /// Accounts for the memory of requests.
     pressure: Arc<Pressure>,
 }
 
@@ -59,18 +59,18 @@ struct TooMany {
     setting: &'static str,
 }
 
-/// A request under way; dropping it makes place.
+/// A running request; dropping it ends the count.
 struct Counted<'a>(&'a RequestLimit);
 
 impl Default for RequestLimit {
-    /// As many as there are by default, whatever memory they take.
+    /// The default limit, without a limit by memory.
     fn default() -> Self {
         Self::within(Arc::default())
     }
 }
 
 impl RequestLimit {
-    /// Of a process with so much memory.
+    /// A limit for a process with this memory limit.
     pub(super) fn within(pressure: Arc<Pressure>) -> Self {
         let affordable = pressure.limit() / PART / REQUEST_BYTES;
         let affordable = usize::try_from(affordable).unwrap_or(usize::MAX);
@@ -78,12 +78,12 @@ impl RequestLimit {
         Self { most, affordable, under_way, pressure }
     }
 
-    /// So many may be under way from now on.
+    /// Sets the limit of the setting.
     pub(super) fn set(&self, most: usize) {
         self.most.store(most, Ordering::Relaxed);
     }
 
-    /// One more, which is alone on its connection or not.
+    /// Counts one more request; `is_alone` = no other request of its connection is running.
     fn enter(&self, is_alone: bool) -> Result<Counted<'_>, TooMany> {
         let before = self.under_way.fetch_add(1, Ordering::Relaxed);
         self.pressure.take_for_answers(REQUEST_BYTES);
@@ -105,7 +105,7 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// Sends away what is too much.
+/// Refuses requests beyond the limit.
 pub(super) async fn bound(
     State(state): State<Arc<AppState>>,
     request: Request,

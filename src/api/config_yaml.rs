@@ -1,7 +1,7 @@
-//! `GET /api/v1/status/config`: what a Prometheus would have in the section `global` of its configuration, as YAML.
+//! `GET /api/v1/status/config`: the section `global` of a Prometheus configuration, as YAML.
 //!
-//! Clients read there the labels that identify a server, and how often it scrapes and evaluates rules. The answer
-//! has what the settings say of the senders: nothing is scraped or evaluated here.
+//! Clients read the labels that identify a server and its scrape and evaluation intervals there. The values come
+//! from the settings that describe the senders: nothing is scraped or evaluated here.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -16,13 +16,13 @@ use super::pages::shown;
 use super::{AppState, json as envelope};
 use crate::config::GlobalConfig;
 
-/// The time that a scrape may take in a Prometheus where nothing is said, and where the interval is not shorter.
+/// The default scrape timeout of a Prometheus; a shorter interval lowers it.
 const SCRAPE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Words that are no texts to a reader of YAML 1.1 or 1.2, in any case of letters.
+/// Words that YAML 1.1 or 1.2 does not read as text, in any case.
 const WORDS: [&str; 9] = ["y", "n", "yes", "no", "on", "off", "true", "false", "null"];
 
-/// Characters that a key may have before its colon, where it is written without a question mark. YAML allows more.
+/// Most characters of a key that is written without a question mark. YAML allows more.
 const MOST_KEY: usize = 128;
 
 /// `GET /api/v1/status/config`
@@ -50,8 +50,8 @@ fn yaml(global: &GlobalConfig) -> String {
     text
 }
 
-/// A text as YAML has it: between quotes, unless it begins with a letter, has nothing in it that means something to
-/// YAML, and is no word for something else.
+/// A text as YAML: in double quotes, unless it begins with a letter or `_`, has no special characters, and is not
+/// one of [`WORDS`].
 fn scalar(text: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
     let begins = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
@@ -87,7 +87,7 @@ mod tests {
         GlobalConfig { external_labels, ..GlobalConfig::default() }
     }
 
-    /// The labels that another reader of YAML finds, which must all be texts.
+    /// The labels that another YAML parser reads; all have to be texts.
     fn read_back(text: &str) -> Vec<(String, String)> {
         let documents = Yaml::load_from_str(text).expect(text);
         let labels = documents[0]["global"]["external_labels"].as_mapping().expect(text);

@@ -1,4 +1,4 @@
-//! Requests of browsers from other origins: all are let in, as Prometheus does.
+//! CORS: browsers may send requests from all origins, as with Prometheus.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
@@ -11,7 +11,7 @@ const GRANTED: [(HeaderName, &str); 3] = [
     (header::ACCESS_CONTROL_EXPOSE_HEADERS, "Date"),
 ];
 
-/// Answers the question whether a request may be sent, for every path of the API.
+/// Answers CORS preflight requests for every path of the API.
 pub(super) async fn preflight(request: Request, next: Next) -> Response {
     if request.method() != Method::OPTIONS || !request.uri().path().starts_with("/api/v1/") {
         return next.run(request).await;
@@ -22,11 +22,11 @@ pub(super) async fn preflight(request: Request, next: Next) -> Response {
     response
 }
 
-/// Lets the origin of a request see its answer.
+/// Allows the origin of a request to read its answer.
 pub(super) async fn share(request: Request, next: Next) -> Response {
     let origin = request.headers().get(header::ORIGIN).cloned();
     let mut response = next.run(request).await;
-    // A wrong method, or a path that is none after all, is nobody's answer.
+    // 404 and 405 are not answers of an endpoint.
     let nobodys = [StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED];
     if !nobodys.contains(&response.status()) {
         grant(origin, response.headers_mut());

@@ -1,8 +1,8 @@
-//! What a delete would take: series, and how many points and exemplars of each lie in the range; and what it would
-//! leave behind in a store that keeps marks of what was deleted.
+//! Previews a delete: the series with their numbers of points and exemplars in the range, and the marks that the
+//! delete would leave in a store that keeps them.
 //!
-//! Counted by reading them, a run of series at a time, and exemplars a part of the time. The list is cut, the
-//! sums are not.
+//! Points are counted by reading a run of series at a time, exemplars by reading a part of the range at a time.
+//! The list of series is truncated; the sums are complete.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ use crate::limits::MAX_PREVIEW_SERIES;
 use crate::model::{Labels, Matcher, TimeRange};
 use crate::storage::{DeleteCost, ExemplarPieces, Limited, ListSize, SeriesQuery, StoreError};
 
-/// Points and exemplars.
+/// Numbers of points and exemplars.
 type Count = (u64, u64);
 
-/// The answer for these selectors, a series that several select counted once; but in the cost once for each, as each is
-/// a delete of its own.
+/// The preview for these selectors. A series that several selectors match is counted once, but the cost counts each
+/// selector, because each is a separate delete.
 pub(super) async fn preview(
     state: &AppState,
     selectors: &[Vec<Matcher>],
@@ -69,8 +69,8 @@ fn cost_json(cost: DeleteCost) -> Value {
     })
 }
 
-/// How many series these selectors select that may have points in the range, from the index; counted up to
-/// [`MAX_PREVIEW_SERIES`], and whether there are more.
+/// The number of series that match and may have points in the range, from the index. It is at most
+/// [`MAX_PREVIEW_SERIES`]; `more` says whether there are more.
 pub(super) async fn matched(
     state: &AppState,
     selectors: &[Vec<Matcher>],
@@ -86,7 +86,7 @@ pub(super) async fn matched(
     Ok(json!({ "series": matched.items.len(), "more": matched.truncated }))
 }
 
-/// How many exemplars the series that match have. Time is halved until what there is may be in memory.
+/// The number of exemplars of each matching series. The range is halved until one part fits into memory.
 async fn exemplars_of_each(
     state: &AppState,
     matchers: &[Matcher],
@@ -109,7 +109,7 @@ async fn exemplars_of_each(
 
 impl Made for (Labels, u64) {}
 
-/// A series and its points in the range, if it has any.
+/// A series with the number of its points in the range, if there are any.
 fn points_of(labels: &Labels, points: Points<'_>) -> Result<Option<(Labels, u64)>, ApiError> {
     let mut count = 0;
     for point in points {
@@ -131,8 +131,7 @@ mod tests {
     use crate::storage::Store;
     use crate::storage::memory::MemoryStore;
 
-    // One thread and a store that never waits: what is counted on this thread is counted when it is
-    // polled.
+    // The runtime has one thread and the store never waits: work on this thread is done after one poll.
     #[tokio::test]
     async fn points_are_counted_by_the_workers() {
         let store = MemoryStore::new();

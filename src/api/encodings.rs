@@ -1,5 +1,5 @@
-//! Clients that refuse an answer which is not compressed, in `Accept-Encoding`. They are not told 406: where they
-//! accept no compression of ours they get the answer as it is. Prometheus looks for names of compressions alone, too.
+//! Clients that refuse uncompressed answers in `Accept-Encoding`. They get no 406: if they accept no supported
+//! compression, the answer is uncompressed. Prometheus ignores such refusals too.
 
 use axum::extract::Request;
 use axum::http::header::ACCEPT_ENCODING;
@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
 
-/// Hands a request on as one that takes an answer which is not compressed.
+/// Passes a request on without its refusals of uncompressed answers.
 pub(super) async fn take_uncompressed(mut request: Request, next: Next) -> Response {
     let headers = request.headers_mut();
     if headers.get_all(ACCEPT_ENCODING).iter().any(|value| value.as_bytes().contains(&b'0')) {
@@ -16,7 +16,7 @@ pub(super) async fn take_uncompressed(mut request: Request, next: Next) -> Respo
     next.run(request).await
 }
 
-/// Takes out what refuses `identity`, by its name or as one of all.
+/// Removes the items that refuse `identity`, by its name or by `*`.
 fn drop_refusals(headers: &mut HeaderMap) {
     let said: Vec<HeaderValue> = headers.get_all(ACCEPT_ENCODING).iter().cloned().collect();
     headers.remove(ACCEPT_ENCODING);
@@ -29,7 +29,7 @@ fn drop_refusals(headers: &mut HeaderMap) {
     }
 }
 
-/// Whether one of the list is `identity` or `*` with a weight of 0.
+/// Whether an item is `identity` or `*` with a weight of 0.
 fn refuses_identity(one: &str) -> bool {
     let mut parts = one.split(';').map(str::trim);
     let coding = parts.next().unwrap_or_default();

@@ -1,20 +1,21 @@
-//! What can be asked under `/api/v1`: the paths with their parameters.
+//! The table of the endpoints under `/api/v1` with their parameters.
 //!
-//! One table. The OpenAPI document is made from it (`openapi`). Invariant: a handler of a path in the table reads no
-//! parameter that is not there; in builds with debug assertions, as tests have, that is a panic (`parameters`).
+//! The OpenAPI document is generated from the table (`openapi`). Invariant: the handler of a path in the table reads
+//! only parameters that are listed; otherwise it panics in builds with debug assertions, such as tests
+//! (`parameters`).
 //!
-//! Not here: the methods of a path (`routes`), and paths of what this program does not have (`absent`).
+//! Not here: the methods of a path (`routes`), and paths of features that this program lacks (`absent`).
 
 use Kind::{Duration, Flag, InPath, Number, Text, Texts, Time};
 
-/// What all paths begin with.
+/// The prefix of all paths.
 pub(super) const BASE: &str = "/api/v1";
 
-/// What can be asked at a path, all methods alike.
+/// An endpoint, for all its methods.
 pub(super) struct Endpoint {
     /// Below [`BASE`].
     pub(super) path: &'static str,
-    /// What it is about.
+    /// The group in the OpenAPI document.
     pub(super) tag: &'static str,
     pub(super) summary: &'static str,
     pub(super) parameters: &'static [Parameter],
@@ -25,19 +26,19 @@ pub(super) struct Endpoint {
 pub(super) struct Parameter {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
-    /// A request without it is refused.
+    /// Whether a request without the parameter is refused.
     pub(super) is_required: bool,
 }
 
-/// What values a parameter has.
+/// The type of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
-    /// True or false.
+    /// `true` or `false`.
     Flag,
     /// Unix seconds or RFC 3339.
     Time,
-    /// Seconds, or as in PromQL.
+    /// Seconds, or a duration of PromQL.
     Duration,
     Number,
     /// Any number of texts.
@@ -112,7 +113,7 @@ const fn endpoint(
     Endpoint { path, tag, summary, parameters }
 }
 
-/// All endpoints, but for those of what this program does not have.
+/// All endpoints except those of `absent`.
 pub(super) const ENDPOINTS: &[Endpoint] = &[
     endpoint("/query", "query", "Evaluate an expression at one time", INSTANT),
     endpoint("/query_range", "query", "Evaluate an expression at many times", RANGE),
@@ -169,7 +170,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
     ),
 ];
 
-/// Whether a request for this route may have a parameter of this name. A route that is not in the table may have any.
+/// Whether a request for this route may have this parameter. A route that is not in the table may have any.
 pub(super) fn may_have(route: &str, parameter: &str) -> bool {
     let path = route.strip_prefix(BASE);
     let endpoint = ENDPOINTS.iter().find(|endpoint| Some(endpoint.path) == path);

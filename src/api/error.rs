@@ -1,7 +1,7 @@
-//! The one error of the HTTP surface, and how it becomes a response.
+//! The error type of the HTTP API, and its conversion to a response.
 //!
-//! Bodies are one line of plain text, the reason first; endpoints that answer JSON put it into their
-//! envelope. A status is chosen by the variant.
+//! Bodies are one line of plain text that begins with the reason; JSON endpoints put the text into
+//! their envelope. The variant determines the status.
 
 use std::time::Duration;
 
@@ -17,33 +17,33 @@ use crate::storage::StoreError;
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
-    /// The request can never be answered.
+    /// The request is invalid.
     #[error("{0}")]
     BadRequest(String),
     /// The store is not open yet.
     #[error("Service Unavailable: {0}")]
     NotReady(String),
-    /// A query has no answer.
+    /// A query failed.
     #[error("{0}")]
     Query(QueryError),
-    /// It took too long.
+    /// The request took too long.
     #[error("{0}")]
     TimedOut(String),
-    /// There is no such thing.
+    /// The requested object does not exist.
     #[error("{0}")]
     NotFound(String),
     /// The store failed.
     #[error("{0}")]
     Store(#[from] StoreError),
-    /// A chunk that came out of the store does not decode.
+    /// A chunk of the store does not decode.
     #[error("damaged chunk of series {series}: {source}")]
     Chunk {
         /// The series.
         series: Labels,
-        /// What is wrong.
+        /// The decoding error.
         source: ChunkError,
     },
-    /// The work broke off; only the log will see it when bytes were sent already.
+    /// The work was aborted; if bytes were already sent, only the log shows the error.
     #[error("{0}")]
     Aborted(&'static str),
 }
@@ -54,7 +54,7 @@ const COST_LIMIT: (StatusCode, &str) = (StatusCode::UNPROCESSABLE_ENTITY, "cost_
 const TIMEOUT: (StatusCode, &str) = (StatusCode::SERVICE_UNAVAILABLE, "timeout");
 const UNAVAILABLE: (StatusCode, &str) = (StatusCode::SERVICE_UNAVAILABLE, "unavailable");
 const INTERNAL: (StatusCode, &str) = (StatusCode::INTERNAL_SERVER_ERROR, "internal");
-/// A client went away before its answer was there. Nobody sees this status.
+/// The client disconnected before its answer. No client receives this status.
 const CLIENT_CLOSED_REQUEST: u16 = 499;
 
 impl ApiError {
@@ -95,7 +95,7 @@ impl ApiError {
         }
     }
 
-    /// When the client may try again.
+    /// When the client may retry.
     fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::NotReady(_) => Some(Duration::from_secs(1)),
@@ -110,7 +110,7 @@ impl ApiError {
     }
 }
 
-/// What a store's own trouble means.
+/// The status and the kind of a store's failure.
 fn store_failure(error: &StoreError) -> (StatusCode, &'static str) {
     match error {
         StoreError::Unavailable { .. } | StoreError::Denied(_) => UNAVAILABLE,
@@ -137,7 +137,7 @@ impl IntoResponse for ApiError {
         }
         let mut response = (status, format!("{self}\n")).into_response();
         if let Some(wait) = self.retry_after() {
-            // Whole seconds, rounded up, and never "at once".
+            // Whole seconds, rounded up, and never 0.
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             let value = HeaderValue::from(seconds.max(1));
             response.headers_mut().insert(header::RETRY_AFTER, value);

@@ -1,29 +1,29 @@
-//! How names are written for a client that may know only plain ones: letters, digits, `_` and `:`.
+//! Escapes names for clients that may accept only plain ones: letters, digits, `_` and `:`.
 //!
-//! The schemes are those of Prometheus. Plain names stay what they are in every scheme. Nothing is known here of
-//! formats.
+//! The schemes are those of Prometheus. Plain names stay unchanged in every scheme. Formats are not handled
+//! here.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// What becomes of a name that is not plain.
+/// How a name that is not plain is escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Escaping {
-    /// Nothing: it is written in quotes.
+    /// Not at all: it is written in quotes.
     Utf8,
     /// Each other character becomes `_`.
     Underscores,
-    /// The same with two, and dots become `_dot_`.
+    /// Each other character becomes `__`, and dots become `_dot_`.
     Dots,
-    /// Each other character becomes its code, so that the name can be found again.
+    /// Each other character becomes its code, which is reversible.
     Values,
 }
 
 impl Escaping {
-    /// All of them.
+    /// All schemes.
     pub(super) const ALL: [Self; 4] = [Self::Utf8, Self::Underscores, Self::Dots, Self::Values];
 
-    /// Its name in headers.
+    /// The name of the scheme in headers.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Utf8 => "allow-utf-8",
@@ -33,7 +33,7 @@ impl Escaping {
         }
     }
 
-    /// The name as it is written, without quotes.
+    /// The escaped name, without quotes.
     pub(super) fn escaped(self, name: &str) -> Cow<'_, str> {
         if self == Self::Utf8 || is_plain(name) {
             return Cow::Borrowed(name);

@@ -1,7 +1,7 @@
-//! How queries are evaluated, as the settings have it now: the engine, and what goes with it.
+//! The query engine and its options, according to the current settings.
 //!
-//! Changed settings make a new one. Queries under way, and those that wait for their turn, end with
-//! the one they began with; only new ones know the new limits, and share nothing with the others.
+//! Changed settings create a new evaluator. Running and waiting queries keep the one they started
+//! with; new queries use the new limits and share no memory or permits with old ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use crate::promql::{
 
 /// How queries are evaluated.
 pub(super) struct Evaluator {
-    /// Evaluates them.
+    /// The engine.
     pub(super) engine: Engine,
-    /// What they may use of the language.
+    /// The enabled language features.
     pub(super) syntax: Syntax,
-    /// Those that take longer are logged.
+    /// Queries that take longer are logged.
     pub(super) slow: Duration,
 }
 
@@ -33,7 +33,7 @@ impl Evaluator {
         Self { engine: Engine::new(settings), syntax: syntax.into(), slow }
     }
 
-    /// The same with other limits and language; none when nothing would be different.
+    /// A new evaluator with different limits and language; `None` if nothing changes.
     pub(super) fn configured(&self, config: &QueryConfig) -> Option<Self> {
         let features = match config.language {
             Language::Stable => Features::Stable,
@@ -69,14 +69,14 @@ impl Evaluator {
         (!same).then(|| Self::new(settings, syntax, config.slow))
     }
 
-    /// The same, whose queries together hold no more than this, and whose regular expressions are compiled by this.
+    /// A new evaluator whose queries share this memory budget and this compiler of regular expressions.
     pub(super) fn within(&self, memory: Arc<QueryMemory>, compiler: RegexCompiler) -> Self {
         let regex_compiler = Arc::new(compiler);
         let settings = Settings { memory, regex_compiler, ..self.engine.settings().clone() };
         Self::new(settings, self.syntax, self.slow)
     }
 
-    /// The same, which tells counters by their type where that is a label.
+    /// A new evaluator that recognizes counters by the type label, if types become labels.
     pub(super) fn typed(&self, labels: TypeAndUnitLabels) -> Self {
         let counter_sign = match labels {
             TypeAndUnitLabels::Enabled => CounterSign::Type,

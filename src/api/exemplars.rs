@@ -1,7 +1,6 @@
 //! `/api/v1/query_exemplars`: the exemplars of all series that a query selects.
 //!
-//! They are data, as samples are: an answer that would have more than the bytes of a list is an error, not a part of
-//! them.
+//! Exemplars are data, like samples: an answer beyond the size limit of lists is an error, never a truncated list.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -24,8 +23,7 @@ use crate::promql::format::{sample_value, timestamp};
 use crate::promql::{QueryError, QueryOptions};
 use crate::storage::{ExemplarList, GatheredExemplars, StoreError, exemplar_bytes};
 
-/// `/api/v1/query_exemplars`, parameters `query`, `start`, `end`. A query that selects nothing has
-/// no answer: 204.
+/// `/api/v1/query_exemplars`, parameters `query`, `start`, `end`. A query without selectors is answered 204.
 pub(super) async fn query_exemplars(
     State(state): State<Arc<AppState>>,
     parameters: Parameters,
@@ -59,7 +57,7 @@ async fn answer(state: &AppState, parameters: &Parameters) -> Result<Response, A
         let mut all = GatheredExemplars::new(most);
         for matchers in selectors {
             let found = store.exemplars(matchers, range, most).await?;
-            // A series that several select has the same ones again.
+            // A series that several selectors match has the same exemplars each time.
             let add = move |_: &Caller<'_>| all.add_all(found).map(|()| all).map_err(Into::into);
             all = state.workers.run(add).await?;
         }
@@ -71,7 +69,7 @@ async fn answer(state: &AppState, parameters: &Parameters) -> Result<Response, A
     Ok(holding(list(found), turn, bytes))
 }
 
-/// The same error; that there are more exemplars than an answer may have names its setting and is counted.
+/// Adds the setting to the error that there are too many exemplars, and counts it.
 pub(super) fn too_many(state: &AppState, error: ApiError) -> ApiError {
     match error {
         ApiError::Store(StoreError::Limit(what)) => {
@@ -83,7 +81,7 @@ pub(super) fn too_many(state: &AppState, error: ApiError) -> ApiError {
     }
 }
 
-/// The matchers of every selector in an expression.
+/// Collects the matchers of every selector in an expression.
 fn collect<'a>(expr: &'a Expr, selectors: &mut Vec<&'a [Matcher]>) {
     match expr {
         Expr::Selector(selector) => selectors.push(&selector.matchers),
@@ -92,7 +90,7 @@ fn collect<'a>(expr: &'a Expr, selectors: &mut Vec<&'a [Matcher]>) {
     }
 }
 
-/// The answer, an exemplar after the other: one series may have nearly all of them.
+/// The answer, written one exemplar at a time, because one series may have nearly all of them.
 fn list(found: ExemplarList) -> Response {
     let mut series = found.into_iter();
     let mut own: Option<std::vec::IntoIter<Exemplar>> = None;

@@ -1,7 +1,7 @@
-//! `GET /metrics`: the metrics of this process, in the format that the client likes best.
+//! `GET /metrics`: the metrics of this process, in the format that the client prefers.
 //!
-//! OpenMetrics is for who names it, as Prometheus does; others get the text format of Prometheus, which
-//! they and `promtool check metrics` read.
+//! Clients that name OpenMetrics get it, as with Prometheus; others get the text format of Prometheus,
+//! which `promtool check metrics` also reads.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use axum::response::IntoResponse;
 
 use super::AppState;
 
-/// How metrics are written.
+/// The formats of metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     /// The text format of Prometheus, version 0.0.4.
@@ -36,7 +36,7 @@ pub(super) async fn metrics(
     ([(header::CONTENT_TYPE, content_type), (header::VARY, "accept")], text)
 }
 
-/// The format that a header `Accept` gives the most weight; of equal ones the first.
+/// The format with the highest weight in a header `Accept`; the first of equal ones.
 fn best(accept: &str) -> Format {
     let mut best = (Format::Plain, 0.0);
     for range in accept.split(',') {
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn open_metrics_is_for_who_likes_it_best() {
-        // What Prometheus 3 asks for.
+        // The header of Prometheus 3.
         let prometheus = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,\
                           application/openmetrics-text;version=0.0.1;q=0.4,\
                           text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,\

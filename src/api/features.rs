@@ -1,6 +1,6 @@
-//! `/api/v1/features`: what of Prometheus this server offers, under the names that Prometheus 3.16 has for it.
+//! `/api/v1/features`: the features of Prometheus that this server has, under their names in Prometheus 3.16.
 //!
-//! Only what is there or could be is named: nothing of scraping, rules or service discovery.
+//! The list omits scraping, rules and service discovery, which do not apply here.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::promql::{
     Aggregator, BinaryOp, Features, Function, NameRemoval, Names, StartTimestamps,
 };
 
-/// Words of the language that are always on.
+/// Language features that are always enabled.
 const WORDS: &[&str] = &[
     "anchored",
     "at_modifier",
@@ -33,7 +33,7 @@ const WORDS: &[&str] = &[
     "without",
 ];
 
-/// Operators of selectors.
+/// Operators that occur only in selectors.
 const OF_SELECTORS: [&str; 3] = ["=~", "!~", "@"];
 
 /// `GET /api/v1/features`

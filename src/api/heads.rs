@@ -1,9 +1,9 @@
-//! Heads of requests that decide their answer, whatever is asked: one that is too large, one that is malformed where
-//! HTTP forbids to guess (RFC 9112 §3.2 and §6.1), and `OPTIONS *`. Statuses and texts are those of Go's `net/http`,
-//! on which Prometheus stands; only the text about the size is our own.
+//! Request heads that determine the answer whatever the path is: a head that is too large, a head that is malformed so
+//! that HTTP forbids a guess (RFC 9112 §3.2 and §6.1), and `OPTIONS *`. Statuses and texts are those of Go's
+//! `net/http`, the server of Prometheus; only the text about the size differs.
 //!
-//! Who serves the connection judges a head and hands the verdict on with the request. What the HTTP library refuses by
-//! itself never comes here.
+//! The connection's code judges the head and attaches the verdict to the request. Heads that the HTTP library refuses
+//! never get here.
 
 use std::sync::Arc;
 
@@ -17,23 +17,23 @@ use super::AppState;
 use crate::limits::{HEADER_BYTES, MAX_HEAD_BYTES, MAX_HEADERS, MAX_TARGET_BYTES, NO_SETTING};
 use crate::telemetry::HEAD_SIZE;
 
-/// Why a request is refused by its head.
+/// Why a request is refused for its head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefusedHead {
-    /// It has more bytes than a head may have.
+    /// The head exceeds the size limit.
     TooLarge,
     /// HTTP/1.1 without `Host`.
     NoHost,
-    /// Several `Host`.
+    /// Several `Host` headers.
     Hosts,
-    /// A `Host` that is none.
+    /// A malformed `Host`.
     MalformedHost,
     /// A `Transfer-Encoding` other than `chunked`.
     TransferEncoding,
 }
 
 impl RefusedHead {
-    /// Judges a head; `None` = it is taken.
+    /// Judges a head; `None` = it is accepted.
     pub fn of<B>(request: &http::Request<B>) -> Option<Self> {
         let headers = request.headers();
         let version = request.version();
@@ -67,7 +67,7 @@ impl RefusedHead {
         }
     }
 
-    /// Whether the end of its body is unknown. What follows may not be taken for a request then.
+    /// Whether the end of the body is unknown. Then the following bytes must not be parsed as a request.
     pub fn ends_connection(self) -> bool {
         self != Self::TooLarge
     }
@@ -91,17 +91,17 @@ impl RefusedHead {
     }
 }
 
-/// The query of a request whose URL has none, as the HTTP library could not hold it: of at most [`MAX_HEAD_BYTES`].
+/// The query of a request, if it was too long for the HTTP library; at most [`MAX_HEAD_BYTES`].
 #[derive(Clone)]
 pub struct LongQuery(pub Bytes);
 
-/// The query of a request, as it is encoded.
+/// The encoded query of a request.
 pub(super) fn query_of<'a>(uri: &'a Uri, extensions: &'a Extensions) -> Option<&'a str> {
     let long = extensions.get().and_then(|LongQuery(query)| std::str::from_utf8(query).ok());
     long.or(uri.query())
 }
 
-/// What is said of a head that is too large.
+/// The answer to a head that is too large.
 pub fn head_too_large() -> String {
     format!(
         "the head of a request may have {MAX_HEAD_BYTES} bytes, and over HTTP/1 {MAX_HEADERS} headers; \
@@ -109,7 +109,7 @@ pub fn head_too_large() -> String {
     )
 }
 
-/// What is said of a path that is too long, or a query that the server did not find in time.
+/// The answer to a path that is too long, or to a query that could not be kept for the request.
 pub fn target_too_long() -> String {
     format!(
         "the head of a request may have {MAX_HEAD_BYTES} bytes, its path {MAX_TARGET_BYTES} bytes, over HTTP/2 or \
@@ -118,17 +118,17 @@ pub fn target_too_long() -> String {
     )
 }
 
-/// Bytes of headers, as HTTP/2 counts them.
+/// Bytes of headers, counted as in HTTP/2.
 fn bytes_of(headers: &HeaderMap) -> usize {
     headers.iter().map(|(name, value)| name.as_str().len() + value.len() + HEADER_BYTES).sum()
 }
 
-/// The bytes that Go lets be in a `Host`.
+/// The bytes that Go allows in a `Host`.
 fn is_of_host(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!$%&()*+,-.:;=['_]~".contains(byte)
 }
 
-/// Answers what a head alone decides.
+/// Answers requests whose head determines the answer.
 pub(super) async fn decide(
     State(state): State<Arc<AppState>>,
     request: Request,
@@ -184,7 +184,7 @@ mod tests {
         check(&[("host", "a"), twice[0], twice[1]], Some(TransferEncoding));
         assert_eq!(judge(Version::HTTP_10, &[]), None, "it is older than the header");
         assert_eq!(judge(Version::HTTP_10, &[("host", "a b")]), Some(MalformedHost));
-        // The authority replaces it.
+        // `:authority` replaces `Host`.
         assert_eq!(judge(Version::HTTP_2, &[]), None);
     }
 

@@ -1,8 +1,8 @@
 //! Answers in the JSON envelope of the Prometheus API, keys in its order: `{"status": "success",
 //! "data": ..., "warnings": [...]}` or `{"status": "error", "errorType": ..., "error": ...}`.
 //!
-//! Text is escaped as Prometheus does, so that what HTML would read does not stand in it. Large
-//! answers are made piece by piece while they are sent.
+//! Text is escaped as in Prometheus, so that HTML cannot occur in it. Large answers are built piece
+//! by piece while they are sent.
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ use crate::promql::annotations::Shown;
 
 const JSON: [(header::HeaderName, &str); 1] = [(header::CONTENT_TYPE, "application/json")];
 
-/// What was asked for, or why not.
+/// A success with data, or an error.
 pub(super) fn answer(data: Result<impl Serialize, ApiError>) -> Response {
     match data {
         Ok(data) => warned(&data, Vec::new()),
@@ -31,18 +31,18 @@ pub(super) fn answer(data: Result<impl Serialize, ApiError>) -> Response {
     }
 }
 
-/// What was asked for, with warnings.
+/// A success with data and warnings.
 pub(super) fn warned(data: &impl Serialize, warnings: Vec<String>) -> Response {
     let tail = tail(&Shown { warnings, ..Shown::default() });
     (JSON, format!("{{\"status\":\"success\",\"data\":{}{tail}", text(data))).into_response()
 }
 
-/// An answer, or why there is none.
+/// The answer, or the error as a response.
 pub(super) fn respond(answer: Result<Response, ApiError>) -> Response {
     answer.unwrap_or_else(failure)
 }
 
-/// The answer `head`, a list of items, and `tail`.
+/// An answer of `head`, a list of items, and `tail`.
 pub(super) fn list<I>(
     head: &str,
     items: I,
@@ -55,7 +55,7 @@ where
     items_between(format!("{head}["), items, write, format!("]{tail}"))
 }
 
-/// The answer `head`, items with commas between them, and `tail`.
+/// An answer of `head`, items separated by commas, and `tail`.
 pub(super) fn items_between<I>(
     head: String,
     items: I,
@@ -76,7 +76,7 @@ where
     stream(head, next, tail)
 }
 
-/// The answer `head`, items, and `tail`: `next` writes another item, or says that there is none.
+/// An answer of `head`, items, and `tail`: `next` writes one item, or returns false at the end.
 pub(super) fn stream(
     head: String,
     next: impl FnMut(&mut String) -> bool + Send + 'static,
@@ -85,8 +85,7 @@ pub(super) fn stream(
     let mut pieces =
         Pieces { head: format!("{{\"status\":\"success\",\"data\":{head}"), next, tail };
     let first = pieces.next().unwrap_or_default();
-    // What is large goes out as a stream even if it is one piece: what `next` holds is kept until it is
-    // sent.
+    // A large answer is streamed even if it is one piece, so that `next` keeps its data until the piece is sent.
     let body = match pieces.tail.is_empty() && first.len() <= 2 * ANSWER_PIECE_BYTES {
         true => Body::from(first),
         false => {
@@ -100,7 +99,7 @@ pub(super) fn stream(
 struct Pieces<F> {
     head: String,
     next: F,
-    /// Empty once it has been given.
+    /// Empty once it has been written.
     tail: String,
 }
 
@@ -122,7 +121,7 @@ impl<F: FnMut(&mut String) -> bool> Iterator for Pieces<F> {
     }
 }
 
-/// What comes after the data.
+/// The text after the data.
 pub(super) fn tail(shown: &Shown) -> String {
     let mut out = String::new();
     for (key, notes) in [("warnings", &shown.warnings), ("infos", &shown.infos)] {
@@ -133,7 +132,7 @@ pub(super) fn tail(shown: &Shown) -> String {
     out + "}"
 }
 
-/// An error of any kind. Only a server that is not ready says so in plain text.
+/// Any error. Only "not ready" is plain text.
 pub(super) fn failure(error: ApiError) -> Response {
     if matches!(error, ApiError::NotReady(_)) {
         return error.into_response();
@@ -146,7 +145,7 @@ pub(super) fn failure(error: ApiError) -> Response {
     (parts.status, parts.headers, JSON, body).into_response()
 }
 
-/// An error as Prometheus answers it.
+/// An error in the envelope of Prometheus.
 pub(super) fn error(status: StatusCode, kind: &str, why: &str) -> Response {
     (status, JSON, error_body(kind, why)).into_response()
 }
@@ -164,7 +163,7 @@ pub(super) fn text(value: &(impl Serialize + ?Sized)) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// Writes a label set.
+/// Appends a label set.
 pub(super) fn labels(out: &mut String, labels: &Labels) {
     out.push('{');
     for (at, (name, value)) in labels.iter().enumerate() {

@@ -1,9 +1,9 @@
-//! The name of a label as it stands in the path of a URL.
+//! The name of a label in the path of a URL.
 //!
-//! A name that begins with `U__` is escaped: `__` is `_`, and `_2e_` the character with that number.
-//! What is not escaped rightly is taken as it is.
+//! A name that begins with `U__` is escaped: `__` is `_`, and `_2e_` is the character with that
+//! code. A name with an invalid escape is taken literally.
 
-/// The bytes of a segment of a path.
+/// The decoded bytes of a path segment.
 pub(super) fn percent_decoded(segment: &str) -> Vec<u8> {
     let bytes = segment.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());
@@ -24,14 +24,14 @@ pub(super) fn percent_decoded(segment: &str) -> Vec<u8> {
     decoded
 }
 
-/// The name that is meant.
+/// The name without escapes.
 pub(super) fn unescaped(name: &str) -> String {
     let Some(escaped) = name.strip_prefix("U__") else { return name.to_owned() };
     unescape(escaped).unwrap_or_else(|| name.to_owned())
 }
 
 fn unescape(escaped: &str) -> Option<String> {
-    /// As many digits as the greatest character has.
+    /// The number of digits of the greatest character.
     const MOST_DIGITS: usize = 6;
     let mut out = String::with_capacity(escaped.len());
     let mut rest = escaped;

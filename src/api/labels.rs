@@ -1,7 +1,7 @@
 //! `/api/v1/labels`, `/api/v1/label/<name>/values` and `/api/v1/series`.
 //!
-//! Answered by the store's index, never from points; bounded in time, number and bytes. Several selectors
-//! give the union, sorted.
+//! Answered from the store's index, never from points; limited in time, number and bytes. Several
+//! selectors give the sorted union.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use crate::promql::annotations::Shown;
 use crate::promql::quoted_bytes;
 use crate::storage::{Limited, ListSize, Listed, SeriesQuery, SharedStore, StoreError};
 
-/// The setting of how many results there may be.
+/// The setting that limits the number of results.
 const RESULTS: &str = "max-label-results";
-/// That of how many bytes of them.
+/// The setting that limits their bytes.
 pub(super) const SIZE: &str = "max-label-results-size";
-/// Bytes of memory, about, that an item of a list takes beside its text.
+/// Approximate memory of a list item without its text.
 const ITEM_BYTES: usize = 48;
 
 /// `/api/v1/labels`, parameters `match[]`, `start`, `end`, `limit`.
@@ -36,7 +36,7 @@ pub(super) async fn names(State(state): State<Arc<AppState>>, parameters: Parame
     json::respond(names_answer(&state, &parameters).await)
 }
 
-/// `/api/v1/label/<name>/values`, parameters as those of `labels`.
+/// `/api/v1/label/<name>/values`; parameters like `labels`.
 pub(super) async fn values(
     State(state): State<Arc<AppState>>,
     uri: Uri,
@@ -51,7 +51,7 @@ pub(super) async fn values(
     json::respond(values_answer(&state, &bytes, &parameters).await)
 }
 
-/// `/api/v1/series`, parameters as those of `labels`, but `match[]` has to be there.
+/// `/api/v1/series`; parameters like `labels`, but `match[]` is required.
 pub(super) async fn series(State(state): State<Arc<AppState>>, parameters: Parameters) -> Response {
     let _watch = Watch::new(&state, "/api/v1/series", parameters.shown());
     json::respond(series_answer(&state, &parameters).await)
@@ -98,23 +98,23 @@ async fn series_answer(state: &AppState, parameters: &Parameters) -> Result<Resp
     Ok(list(warnings, found, |out, labels: Labels| json::labels(out, &labels)))
 }
 
-/// Which series are meant, and how many results are wanted.
+/// The parameters of a request for a list.
 struct Question {
     selectors: Selectors,
     range: TimeRange,
     limit: Limit,
 }
 
-/// How many results there may be, and of how many bytes.
+/// The limits of a list.
 #[derive(Clone, Copy)]
 pub(super) struct Limit {
     pub(super) most: ListSize,
-    /// The client did not ask for so few.
+    /// Whether `most` comes from the setting, not from the client's `limit`.
     of_setting: bool,
 }
 
 impl Limit {
-    /// As the settings have it, and as a client asks.
+    /// The smaller of the settings and the client's `limit`.
     pub(super) fn of(state: &AppState, asked: Option<usize>) -> Self {
         let ListLimits { results, bytes, .. } = state.turns().limits;
         let asked = asked.unwrap_or(usize::MAX);
@@ -122,7 +122,7 @@ impl Limit {
         Self { most, of_setting: asked > results }
     }
 
-    /// What a client is told of what is not in its answer, which is counted where a setting is why.
+    /// The warnings about a truncated list; counts it if a setting is the reason.
     pub(super) fn warnings<T>(self, state: &AppState, found: &Limited<T>) -> Vec<String> {
         if !found.truncated {
             return Vec::new();
@@ -139,7 +139,7 @@ impl Limit {
 }
 
 impl Question {
-    /// Where selectors may be left out, and an error in one says nothing of its parameter.
+    /// Reads the parameters where selectors are optional; errors in a selector do not name its parameter.
     async fn read(state: &AppState, parameters: &Parameters) -> Result<Self, ApiError> {
         let (limit, range) = Self::bounds(state, parameters)?;
         let selectors = matches::parse(state, parameters.list("match[]")).await?;
@@ -154,7 +154,7 @@ impl Question {
         Ok((Limit::of(state, parameters.limit()?), parameters.range()?))
     }
 
-    /// The union of what the store answers for each selector.
+    /// The union of the store's answers to each selector.
     async fn ask<T: Listed + Clone, A>(
         self,
         state: &AppState,

@@ -1,6 +1,6 @@
-//! The parameters `match[]` of a request: selectors as in PromQL.
+//! The parameters `match[]` of a request: PromQL selectors.
 //!
-//! All of a request have one budget for their regular expressions, which are compiled where that may be done.
+//! All selectors of a request share one budget for regular expressions.
 
 use super::parameters::{Parameters, invalid};
 use super::workers::Caller;
@@ -9,10 +9,10 @@ use crate::limits::{MAX_QUERY_BYTES, MAX_READ_QUERIES, NO_SETTING};
 use crate::model::{Matcher, PatternSet, ShownSize};
 use crate::promql::{PatternRoom, parse_selector_with};
 
-/// The matchers of each selector, or why one is none.
+/// The matchers of each selector, or the parse error.
 pub(super) type Matches = Result<Selectors, String>;
 
-/// The matchers of each selector, and the memory of their patterns.
+/// The matchers of each selector, with the memory of their patterns.
 #[derive(Debug, Default)]
 pub(super) struct Selectors {
     matchers: Vec<Vec<Matcher>>,
@@ -33,7 +33,7 @@ impl std::ops::DerefMut for Selectors {
     }
 }
 
-/// Reads selectors, each of which must select something.
+/// Parses selectors; each needs a matcher that does not match the empty string.
 pub(super) async fn parse(state: &AppState, selectors: Vec<String>) -> Result<Matches, ApiError> {
     let matches = parse_any(state, selectors).await?;
     Ok(matches.and_then(|all| match all.iter().any(|one| one.iter().all(Matcher::matches_empty)) {
@@ -42,7 +42,7 @@ pub(super) async fn parse(state: &AppState, selectors: Vec<String>) -> Result<Ma
     }))
 }
 
-/// Reads the parameters `match[]`; an error without any.
+/// Parses the parameters `match[]`; an error if there are none.
 pub(super) async fn required(
     state: &AppState,
     parameters: &Parameters,
@@ -54,7 +54,7 @@ pub(super) async fn required(
     parse(state, selectors).await?.map_err(|why| invalid("match[]", why))
 }
 
-/// Reads selectors, of which one may select everything.
+/// Parses selectors; a selector may match everything.
 pub(super) async fn parse_any(
     state: &AppState,
     selectors: Vec<String>,

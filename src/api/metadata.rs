@@ -1,5 +1,5 @@
-//! `/api/v1/metadata`: type, unit and help of metric families, one entry a family: the last that
-//! was written.
+//! `/api/v1/metadata`: type, unit and help of metric families, one entry for each family: the last
+//! one written.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::{ApiError, AppState, json};
 use crate::model::Metadata;
 use crate::promql::annotations::Shown;
 
-/// An entry, keys in Prometheus' order.
+/// An entry; the keys have Prometheus' order.
 #[derive(Serialize)]
 struct Entry<'a> {
     #[serde(rename = "type")]
@@ -24,7 +24,7 @@ struct Entry<'a> {
     help: &'a str,
 }
 
-/// Families by name.
+/// Families with their names.
 type Families = Vec<(String, Metadata)>;
 
 /// `GET /api/v1/metadata`, parameters `metric`, `limit`, `limit_per_metric`.
@@ -44,19 +44,19 @@ pub(super) async fn metadata(
 
 async fn families(state: &AppState, parameters: &Parameters) -> Result<(Families, Turn), ApiError> {
     let limit = count(parameters, "limit")?;
-    // There is never more than one.
+    // Each family has one entry, so the parameter is only checked.
     count(parameters, "limit_per_metric")?;
     let metric = Some(parameters.first("metric")).filter(|metric| !metric.is_empty());
     let store = state.store()?;
     state.in_turn(async { Ok(store.metadata(metric, limit).await?) }).await
 }
 
-/// Memory, about, of a family.
+/// Approximate memory of a family.
 fn bytes_of((name, metadata): &(String, Metadata)) -> usize {
     size_of::<(String, Metadata)>() + name.len() + metadata.unit.len() + metadata.help.len()
 }
 
-/// An object of lists of one entry.
+/// A JSON object with a list of one entry for each family.
 fn page(families: Families) -> Response {
     let write = |out: &mut String, (name, metadata): (String, Metadata)| {
         let Metadata { kind, unit, help } = &metadata;
@@ -70,7 +70,7 @@ fn page(families: Families) -> Response {
     json::items_between("{".to_owned(), families, write, format!("}}{tail}"))
 }
 
-/// A number of things; below 0 or absent means all.
+/// A number; negative or missing means no limit.
 fn count(parameters: &Parameters, name: &str) -> Result<usize, ApiError> {
     let text = parameters.first(name);
     if text.is_empty() {

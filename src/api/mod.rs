@@ -1,7 +1,7 @@
-//! The HTTP surface: what its handlers share.
+//! The HTTP API: the state that its handlers share.
 //!
-//! The only user of prost, and of axum but for the connections. A handler decodes, calls the store
-//! and encodes; it decides nothing about samples.
+//! The only user of prost, and of axum except for the connections. A handler decodes, calls the
+//! store and encodes; it decides nothing about samples.
 
 mod absent;
 mod access;
@@ -91,40 +91,40 @@ use crate::storage::cassandra::CassandraStore;
 use crate::storage::{Clock, Level, Pressure, SelectHints, SharedStore};
 use crate::telemetry::{Metrics, Traces};
 
-/// A wish that the settings be read again: answered with what changed, or why nothing did.
+/// A request to reload the settings; the answer is a report of the changes, or the reason for none.
 pub type Reload = oneshot::Sender<Result<String, String>>;
 
-/// What the handlers share.
+/// The state that handlers share.
 pub struct AppState {
     store: OnceLock<SharedStore>,
-    /// The same or what is behind it, where that is Cassandra.
+    /// The store, or the store behind its log, if that is Cassandra.
     cassandra: OnceLock<Arc<CassandraStore>>,
     /// Why the store is not open yet.
     opening: Mutex<String>,
-    /// What the operator has to mend before the store can take what waits for it.
+    /// A problem that the operator has to fix before the store can accept pending writes.
     obstacle: Mutex<Option<String>>,
-    /// Why what is behind a log is not there, where that may pass by itself.
+    /// Why the store behind a log is unavailable, if that is temporary.
     away: Mutex<Option<String>>,
-    /// Requests under way.
+    /// The limit of concurrent requests.
     concurrency: RequestLimit,
     /// The metrics of the process.
     pub metrics: Arc<Metrics>,
-    /// Which requests are traced.
+    /// Selects the requests that are traced.
     traces: Traces,
-    /// How near the process is to the memory that it may take.
+    /// How near the process is to its memory limit.
     pressure: Arc<Pressure>,
-    /// Whether a log stands before the store: it refuses new series where memory is short.
+    /// Whether a log is in front of the store: then the store refuses new series if memory is short.
     has_log: bool,
-    /// Turns of questions whose whole answer is in memory, and how large that may be.
+    /// Permits for requests whose whole answer is in memory, and the limits of such answers.
     turns: RwLock<Arc<Turns>>,
-    /// Room for answers that wait for their clients.
+    /// Memory for answers that wait for their clients.
     unsent: Unsent,
-    /// Most bytes of a remote read's answer that is whole in memory.
+    /// Most bytes of a remote read's answer that is in memory whole.
     read_answer_bytes: usize,
-    /// What one remote read may select.
+    /// Limits of one remote read.
     read_hints: SelectHints,
     reads: ReadGate,
-    /// Decode requests, compile patterns and encode answers.
+    /// Threads that decode requests, compile patterns and encode answers.
     workers: Workers,
     intake: remote_write::Intake,
     /// The limits of remote writes that are settings.
@@ -132,22 +132,22 @@ pub struct AppState {
     /// Bodies that are forms.
     forms: remote_write::Intake,
     admin_api: AdminApi,
-    /// Origins whose pages may change something.
+    /// Origins whose pages may change data.
     allowed_origins: AllowedOrigins,
-    /// Who may ask what.
+    /// Authentication and authorization.
     access: Access,
-    /// What becomes of the type and unit in a remote write.
+    /// How remote writes store type and unit.
     type_and_unit_labels: TypeAndUnitLabels,
     /// Evaluates queries.
     evaluator: RwLock<Arc<Evaluator>>,
-    /// Who reads the settings again.
+    /// The task that reloads the settings.
     reloader: OnceLock<mpsc::Sender<Reload>>,
-    /// How long samples are kept; none = for ever.
+    /// How long samples are kept; `None` = for ever.
     retention: Mutex<Option<Duration>>,
-    /// What a Prometheus has in its section `global`.
+    /// The values of the section `global` of a Prometheus.
     global: RwLock<Arc<GlobalConfig>>,
     clock: Clock,
-    /// When this state was made, in milliseconds since 1970.
+    /// When this state was created, in milliseconds since 1970.
     started: i64,
 }
 
@@ -189,13 +189,13 @@ impl AppState {
         }
     }
 
-    /// How queries are evaluated, and what they may use of the language.
+    /// Sets the engine's settings and the language features.
     pub fn with_queries(self, settings: Settings, syntax: impl Into<Syntax>) -> Self {
         let evaluator = Evaluator::new(settings, syntax, self.evaluator().slow);
         Self { evaluator: RwLock::new(Arc::new(evaluator)), ..self }
     }
 
-    /// How queries are evaluated from now on; those under way end as they began.
+    /// Sets how queries are evaluated from now on; running queries keep their settings.
     pub fn set_query_config(&self, config: &QueryConfig) {
         let most = i64::try_from(config.max_concurrency).unwrap_or(i64::MAX);
         self.metrics.queries.concurrent_max.set(most);
@@ -204,18 +204,18 @@ impl AppState {
         }
     }
 
-    /// What evaluates a query that begins now.
+    /// The evaluator for a query that starts now.
     fn evaluator(&self) -> Arc<Evaluator> {
         Arc::clone(&self.evaluator.read())
     }
 
-    /// Whether type and unit become labels in a remote write, and tell counters in a query.
+    /// Sets whether type and unit become labels in a remote write and identify counters in a query.
     pub fn with_type_and_unit_labels(self, type_and_unit_labels: TypeAndUnitLabels) -> Self {
         let evaluator = RwLock::new(Arc::new(self.evaluator().typed(type_and_unit_labels)));
         Self { type_and_unit_labels, evaluator, ..self }
     }
 
-    /// What is taken of senders and askers from now on.
+    /// Sets the limits of requests from now on.
     pub fn set_limits(&self, limits: &LimitsConfig) {
         self.concurrency.set(limits.http.requests);
         self.writes.set(limits.writes);
@@ -224,53 +224,53 @@ impl AppState {
         }
     }
 
-    /// Most bytes of the body of a request that comes now, of whatever kind.
+    /// Most bytes of a request body, of any kind.
     fn body_bytes(&self) -> usize {
         self.writes.limits().body_bytes
     }
 
-    /// The turns of questions that begin now.
+    /// The permits for requests that start now.
     fn turns(&self) -> Arc<Turns> {
         Arc::clone(&self.turns.read())
     }
 
-    /// How long samples are kept from now on; none = for ever.
+    /// Sets how long samples are kept from now on; `None` = for ever.
     pub fn set_retention(&self, retention: Option<Duration>) {
         *self.retention.lock() = retention;
     }
 
-    /// External labels, and the intervals of the senders, from now on.
+    /// Sets external labels and the intervals of the senders from now on.
     pub fn set_global(&self, global: &GlobalConfig) {
         *self.global.write() = Arc::new(global.clone());
     }
 
-    /// The same for a request that begins now.
+    /// External labels and intervals for a request that starts now.
     fn global(&self) -> Arc<GlobalConfig> {
         Arc::clone(&self.global.read())
     }
 
-    /// Which requests are traced.
+    /// Sets which requests are traced.
     pub fn with_traces(self, traces: Traces) -> Self {
         Self { traces, ..self }
     }
 
-    /// Whether the admin API answers.
+    /// Sets whether the admin API is enabled.
     pub fn with_admin_api(self, admin_api: AdminApi) -> Self {
         Self { admin_api, ..self }
     }
 
-    /// Origins, besides the server's own, whose pages may change something.
+    /// Sets the origins, besides the server's own, whose pages may change data.
     pub fn with_allowed_origins(self, allowed_origins: AllowedOrigins) -> Self {
         Self { allowed_origins, ..self }
     }
 
-    /// Who may ask what, as it is at any time.
+    /// Sets the web configuration to follow.
     pub fn with_web(self, web: watch::Receiver<Arc<WebConfig>>) -> Self {
         Self { access: Access::new(web), ..self }
     }
 
-    /// How much memory the process and its requests may take, how long bodies and answers may, and
-    /// how many remote reads are under way.
+    /// Sets the memory limits of the process and its requests, the timeouts of bodies and answers,
+    /// and the number of concurrent remote reads.
     pub fn with_limits(self, memory: &MemoryConfig, limits: &LimitsConfig) -> Self {
         let bytes = |share| usize::try_from(share).unwrap_or(usize::MAX);
         let pressure = Arc::new(Pressure::new(memory.limit));
@@ -283,13 +283,13 @@ impl AppState {
         reads.bodies = room();
         let compiler = RegexCompiler::new(bytes(memory.patterns()));
         let evaluator = self.evaluator().within(Arc::new(queries), compiler);
-        // The label sets of all at a time may have half of what the process may, and the points that they keep from
-        // being forgotten as much again.
+        // All reads together may use half of the memory limit for label sets, and as much again for points
+        // that they pin in a cache.
         let share = bytes(memory.queries()) / limits.reads;
         let read_hints = SelectHints {
             max_label_bytes: self.read_hints.max_label_bytes.min(share),
             max_bytes: share.saturating_mul(2),
-            // With the next one and the frames of both.
+            // Half of the share: the next series and the frames of both are in memory too.
             max_series_bytes: share / 2,
             ..self.read_hints
         };
@@ -307,51 +307,51 @@ impl AppState {
         }
     }
 
-    /// Which store takes the writes.
+    /// Sets which store takes the writes.
     pub fn with_store(self, store: &StoreConfig) -> Self {
         Self { has_log: !matches!(store, StoreConfig::Cassandra { ack: Ack::Store, .. }), ..self }
     }
 
-    /// How many remote reads are under way, and how long they may wait.
+    /// Sets the limits of concurrent remote reads.
     pub fn with_read_limits(self, limits: ReadLimits) -> Self {
         Self { reads: ReadGate::new(limits), ..self }
     }
 
-    /// Gives the handlers the store, once.
+    /// Sets the store, once.
     pub fn open(&self, store: SharedStore) {
-        // A second store would be a mistake of the caller; the first one stays.
+        // A second call would be a bug of the caller; the first store stays.
         let _ = self.store.set(store);
     }
 
-    /// Gives the handlers what is particular to Cassandra, once.
+    /// Sets the Cassandra store, once.
     pub fn open_cassandra(&self, store: Arc<CassandraStore>) {
         let _ = self.cassandra.set(store);
     }
 
-    /// The Cassandra store; an error where there is none.
+    /// The Cassandra store; an error if none is open.
     pub fn cassandra(&self) -> Result<&Arc<CassandraStore>, ApiError> {
         let none = "no Cassandra store is open: this server uses the embedded store, or Cassandra does not answer \
                     yet; explain and index work only with --store cassandra";
         self.cassandra.get().ok_or_else(|| ApiError::BadRequest(none.into()))
     }
 
-    /// Says who reads the settings again, once.
+    /// Sets the task that reloads the settings, once.
     pub fn reload_by(&self, reloader: mpsc::Sender<Reload>) {
         let _ = self.reloader.set(reloader);
     }
 
-    /// Says why the store is not open yet.
+    /// Sets why the store is not open yet.
     pub fn opening(&self, why: String) {
         *self.opening.lock() = why;
     }
 
-    /// Says what the operator has to mend; `/-/ready` answers 503 with it. `None` = nothing.
+    /// Sets a problem that the operator has to fix; `/-/ready` then answers 503 with it. `None` = no problem.
     pub fn set_obstacle(&self, what: Option<String>) {
         *self.obstacle.lock() = what;
     }
 
-    /// Says why what is behind the log is not there; `/-/ready` tells it, and answers 200 all the
-    /// same, as what is written can be acknowledged. `None` = it is there.
+    /// Sets why the store behind the log is unavailable. `/-/ready` reports it, but answers 200,
+    /// because writes can still be acknowledged. `None` = it is available.
     pub fn set_away(&self, why: Option<String>) {
         *self.away.lock() = why;
     }
@@ -361,31 +361,31 @@ impl AppState {
         self.store.get().ok_or_else(|| ApiError::NotReady(self.opening.lock().clone()))
     }
 
-    /// How near the process is to the memory that it may take.
+    /// How near the process is to its memory limit.
     pub fn pressure(&self) -> &Arc<Pressure> {
         &self.pressure
     }
 
-    /// The process has so many bytes. Gives the level of memory before and the one now.
+    /// Notes the resident bytes of the process. Returns the memory level before and after.
     pub fn note_memory(&self, resident: u64) -> (Level, Level) {
         let levels = self.pressure.note(resident);
         self.evaluator().engine.settings().memory.looked_at();
         levels
     }
 
-    /// Brings the metric of active series up to date; those that are not active any more are forgotten.
+    /// Updates the metrics of active series, and forgets inactive series.
     pub fn publish_active_series(&self) {
         self.writes.publish(&self.metrics);
     }
 
-    /// Where the result of a query waits for room that other results hold, one result gives way that nobody takes.
+    /// If a query result waits for memory that other results hold, aborts a result that its client does not read.
     pub fn make_room_for_results(&self) {
         if self.evaluator().engine.wants_room() {
             self.unsent.make_room();
         }
     }
 
-    /// Parts that hold memory, and the bytes of each as it counts them.
+    /// The parts that hold memory, with their bytes.
     pub fn held_by_part(&self) -> [(&'static str, u64); 6] {
         let intakes = [&self.intake, &self.forms, &self.reads.bodies].map(|intake| intake.held());
         let counted = |bytes: i64| u64::try_from(bytes).unwrap_or(0);
@@ -399,7 +399,7 @@ impl AppState {
         ]
     }
 
-    /// Whether what is written now can be acknowledged; else the error says what is in the way.
+    /// Whether new writes can be acknowledged; otherwise the error says why not.
     pub async fn ready(&self) -> Result<(), ApiError> {
         self.store()?.ready().await?;
         if self.pressure.level() == Level::Over {
@@ -411,8 +411,8 @@ impl AppState {
         }
     }
 
-    /// What a question to the store gives, in turn with others whose answers are whole in memory, and within the
-    /// time that a query may take. The turn is for who makes the answer, and for that until it has its room.
+    /// Runs `answer` with a permit for answers that are in memory whole, within the time limit of a query. The
+    /// caller keeps the permit until the answer has its room in memory.
     async fn in_turn<T>(
         &self,
         answer: impl Future<Output = Result<T, ApiError>>,
@@ -422,7 +422,7 @@ impl AppState {
         let turns = self.turns();
         let answer = async {
             let turn = turns.take(&self.metrics.http.limits).await?;
-            // It may have waited long.
+            // Checked again: the request may have waited long.
             self.pressure.check_read()?;
             Ok((answer.await?, turn))
         };
@@ -453,8 +453,7 @@ mod tests {
         ("/api/v1/admin/tsdb/delete_series", "application/x-www-form-urlencoded"),
     ];
 
-    /// Status and `Retry-After` of a POST to a server that waits a moment for a body, and how often
-    /// that was too short.
+    /// Status and `Retry-After` of a POST to a server with a body timeout of 1 ms, and the number of timeouts.
     async fn post(path: &str, content_type: &str, body: Body) -> (u16, Option<String>, usize) {
         let metrics = Arc::new(Metrics::new());
         let hasty = || remote_write::Intake::with_body_timeout(Duration::from_millis(1));

@@ -1,22 +1,22 @@
-//! Times and durations as the parameters of the HTTP API have them.
+//! Times and durations in the parameters of the HTTP API.
 //!
-//! A time is unix seconds with a fraction, rounded to milliseconds, or RFC 3339. A duration is
-//! seconds or written as in PromQL. Both are kept in nanoseconds, as Prometheus does, so that what
-//! is out of its range ends where it ends there.
+//! A time is Unix seconds with a fraction, rounded to milliseconds, or RFC 3339. A duration is
+//! seconds or PromQL. Both are stored in nanoseconds, as in Prometheus, so that values out of range
+//! are clamped to the same limits.
 
 use jiff::civil::DateTime;
 
 use crate::model::{MAX_TIMESTAMP, MIN_TIMESTAMP};
 use crate::promql::{go_float, parse_duration, quoted};
 
-/// What Go clients send for "as early as can be" and "as late as can be", with the seconds.
+/// The texts of Go clients for the minimum and maximum time, with their values.
 const FAR: [(&str, Moment); 2] = [
     ("-292273086-05-16T16:47:06Z", Moment(EARLIEST_SECONDS * SECOND)),
     ("292277025-08-18T07:12:54.999999999Z", Moment(LATEST_SECONDS * SECOND + 999_999_999)),
 ];
 const EARLIEST_SECONDS: i128 = i64::MIN as i128 / 1000 + 62_135_596_801;
 const LATEST_SECONDS: i128 = i64::MAX as i128 / 1000 - 62_135_596_801;
-/// Nanoseconds.
+/// Nanoseconds of a second.
 const SECOND: i128 = 1_000_000_000;
 
 /// Nanoseconds since 1970.
@@ -24,17 +24,17 @@ const SECOND: i128 = 1_000_000_000;
 pub(super) struct Moment(pub(super) i128);
 
 impl Moment {
-    /// Before all other times that are one.
+    /// The minimum time.
     pub(super) const EARLIEST: Self = FAR[0].1;
-    /// After all others.
+    /// The maximum time.
     pub(super) const LATEST: Self = FAR[1].1;
 
-    /// A time in milliseconds.
+    /// From milliseconds since 1970.
     pub(super) fn from_millis(millis: i64) -> Self {
         Self(i128::from(millis) * 1_000_000)
     }
 
-    /// The time that a parameter names.
+    /// Parses the value of a parameter.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         if let Some((_, far)) = FAR.iter().find(|(name, _)| *name == text) {
             return Ok(*far);
@@ -46,7 +46,7 @@ impl Moment {
     fn from_seconds(seconds: f64) -> Self {
         let whole = seconds.trunc();
         if !is_held(seconds) {
-            // Go takes what it cannot hold for the least there is, of what is no number twice.
+            // Go converts what does not fit to `i64::MIN`; for NaN and infinity also the fraction.
             let fraction = if whole.is_finite() { 0 } else { i128::from(i64::MIN) };
             return Self(i128::from(i64::MIN) * SECOND + fraction);
         }
@@ -54,21 +54,21 @@ impl Moment {
         Self(whole as i128 * SECOND + millis as i128 * 1_000_000)
     }
 
-    /// Milliseconds since 1970. What lies beyond all samples is put at their end.
+    /// Milliseconds since 1970, clamped to the range of samples.
     pub(super) fn millis(self) -> i64 {
         let millis = self.0.div_euclid(1_000_000);
         millis.clamp(MIN_TIMESTAMP.into(), MAX_TIMESTAMP.into()) as i64
     }
 
-    /// Milliseconds since 1970 by which a query is evaluated: 64 bits of nanoseconds hold it.
+    /// Milliseconds since 1970 for the evaluation; like Go, wraps nanoseconds to 64 bits.
     pub(super) fn query_millis(self) -> i64 {
         (self.0 as i64) / 1_000_000
     }
 }
 
-/// A time as the parameters of the API have it, in milliseconds since 1970, where much hangs on it; what lies
-/// beyond all samples is put at their end. What Go takes for the least there is (`Inf`, `NaN`, `1e30`) is refused.
-/// The error says what is wrong with the text.
+/// Parses a time of the API strictly, for requests such as deletes: milliseconds since 1970, clamped to the range
+/// of samples. Values that Go would convert to its minimum (`Inf`, `NaN`, `1e30`) are refused. The error describes
+/// the text.
 pub fn parse_time(text: &str) -> Result<i64, String> {
     match go_float(text).ok() {
         Some(seconds) if !is_held(seconds) => Err(format!("{} is beyond all times", quoted(text))),
@@ -76,26 +76,26 @@ pub fn parse_time(text: &str) -> Result<i64, String> {
     }
 }
 
-/// Whether 64 bits hold the whole seconds, without which Go makes something else of them.
+/// Whether the whole seconds fit into 64 bits; otherwise Go changes the value.
 fn is_held(seconds: f64) -> bool {
     seconds.trunc().abs() < i64::MAX as f64
 }
 
-/// The nanoseconds of a duration.
+/// Parses a duration to nanoseconds.
 pub(super) fn duration(text: &str) -> Result<i64, String> {
     let bad = || format!("cannot parse {} to a valid duration", quoted(text));
     let Ok(seconds) = go_float(text) else {
         return parse_duration(text).map_err(|_| bad());
     };
     let nanoseconds = seconds * 1e9;
-    // The first is 2^63, which is one too many.
+    // The first value is 2^63, the first that does not fit.
     if !(i64::MIN as f64..i64::MAX as f64).contains(&nanoseconds) {
         return Err(format!("{}. It overflows int64", bad()));
     }
     Ok(nanoseconds as i64)
 }
 
-/// A duration of nanoseconds as Go shows it.
+/// A duration in Go's notation.
 pub(super) fn go_duration(nanoseconds: i64) -> String {
     let all = nanoseconds.unsigned_abs();
     let sign = if nanoseconds < 0 { "-" } else { "" };
@@ -128,7 +128,7 @@ pub(super) fn go_duration(nanoseconds: i64) -> String {
     }
 }
 
-/// `2006-01-02T15:04:05.999999999Z` or with `+01:00` in place of the `Z`.
+/// `2006-01-02T15:04:05.999999999Z`, or an offset such as `+01:00` instead of `Z`.
 fn rfc3339(text: &str) -> Option<Moment> {
     let fits = |text: &[u8], form: &[u8]| {
         text.len() == form.len()
@@ -148,13 +148,13 @@ fn rfc3339(text: &str) -> Option<Moment> {
     if !formed || head.ends_with(b"60") {
         return None;
     }
-    // Not as an instant of that library, whose last one lies a day before the last that is taken here.
+    // Parsed as local time, because jiff's last instant is a day before the last accepted one.
     let local: DateTime = text[..19 + fraction].parse().ok()?;
     let since = local.duration_since(DateTime::constant(1970, 1, 1, 0, 0, 0, 0)).as_nanos();
     Some(Moment(since - offset(zone)? * SECOND))
 }
 
-/// Seconds by which a time zone, `Z` or `+01:00`, is ahead.
+/// The offset of a time zone, `Z` or `+01:00`, in seconds.
 fn offset(zone: &[u8]) -> Option<i128> {
     let [sign, digits @ ..] = zone else { return None };
     let [a, b, b':', c, d] = digits else { return Some(0) };
@@ -232,7 +232,7 @@ mod tests {
         let long = "cannot parse \"1e30\" to a valid duration. It overflows int64";
         assert_eq!(duration("1e30").expect_err("refused"), long);
         assert!(duration("").is_err() && duration("1e400").is_err() && duration("-1m").is_err());
-        // Just too long, and none.
+        // Just too long, and not a number.
         assert!(duration("9223372036.854775807").is_err() && duration("NaN").is_err());
         assert_eq!(duration("-9223372036.854775808"), Ok(i64::MIN));
         for (nanoseconds, shown) in [

@@ -1,18 +1,17 @@
-//! Forms of the type `multipart/form-data`, as scripts and some clients send them.
+//! Forms of the type `multipart/form-data`, which scripts and some clients send.
 //!
-//! A form is whole or nothing: no field counts of a form that ends too early or has too many parts, as Prometheus has
-//! it. Files are left out. The body is bounded before it comes here.
+//! A form that ends too early or has too many parts has no fields at all, as in Prometheus. Files are ignored. The
+//! caller limits the body.
 
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 
-/// The type of a body.
+/// The content type.
 const FORM_DATA: &str = "multipart/form-data";
-/// Parts of a form, at most.
+/// Most parts of a form.
 const MAX_PARTS: usize = 1000;
 
-/// The boundary between the parts of a form of this type: empty where it is said to be one but has none, `None` where
-/// it is none.
+/// The boundary of a multipart form; empty if the content type has none, `None` if the body is not a multipart form.
 pub(super) fn boundary(headers: &HeaderMap) -> Option<String> {
     let kind = headers.get(CONTENT_TYPE)?.to_str().ok()?;
     let (kind, parameters) = kind.split_once(';').unwrap_or((kind, ""));
@@ -47,7 +46,7 @@ pub(super) fn fields(body: &[u8], boundary: &str) -> Result<Vec<(String, String)
 
 const CUT: &str = "multipart: NextPart: EOF";
 
-/// What follows the first line of boundary; `None` where that is the last one.
+/// The bytes after the first boundary line; `None` if that is the last one.
 fn after_line<'a>(body: &'a [u8], line: &str) -> Result<Option<&'a [u8]>, &'static str> {
     if let Some(rest) = body.strip_prefix(line.as_bytes())
         && let Some(next) = rest_of_line(rest)
@@ -59,7 +58,7 @@ fn after_line<'a>(body: &'a [u8], line: &str) -> Result<Option<&'a [u8]>, &'stat
 
 type Part<'a> = (&'a [u8], Option<&'a [u8]>);
 
-/// The bytes before the next line of boundary, and those after it; `None` where that is the last one.
+/// The bytes before the next boundary line, and the bytes after it; `None` if that is the last one.
 fn until_line<'a>(bytes: &'a [u8], line: &str) -> Result<Part<'a>, &'static str> {
     let mut from = 0;
     while let Some(at) = bytes[from..].iter().position(|byte| *byte == b'\n') {
@@ -74,7 +73,7 @@ fn until_line<'a>(bytes: &'a [u8], line: &str) -> Result<Part<'a>, &'static str>
     Err(CUT)
 }
 
-/// What follows a line of boundary of which `rest` is left, `Some(None)` for the last one; `None` where it is no such
+/// The bytes after a boundary line, given its `rest`; `Some(None)` for the last one; `None` if it is not a boundary
 /// line.
 fn rest_of_line(rest: &[u8]) -> Option<Option<&[u8]>> {
     let is_last = rest.starts_with(b"--");
@@ -89,7 +88,7 @@ fn rest_of_line(rest: &[u8]) -> Option<Option<&[u8]>> {
     }
 }
 
-/// The lines of the head of a part, and what follows the empty line.
+/// The header lines of a part, and the bytes after the empty line.
 fn head_and_value(part: &[u8]) -> (&[u8], &[u8]) {
     let mut at = 0;
     while let Some(end) = part[at..].iter().position(|byte| *byte == b'\n') {
@@ -103,7 +102,7 @@ fn head_and_value(part: &[u8]) -> (&[u8], &[u8]) {
     (part, &[])
 }
 
-/// The parameters of a head's `Content-Disposition`, where it is that of a field.
+/// The parameters of `Content-Disposition` in a part's header lines, if its type is `form-data`.
 fn disposition(head: &[u8]) -> Option<&str> {
     let lines = head.split(|byte| *byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok());
     let mut said = lines.filter_map(|line| line.split_once(':'));
@@ -133,14 +132,14 @@ fn parameter(text: &str, wanted: &str) -> Option<String> {
     }
 }
 
-/// The text up to the closing quotes, and what follows them.
+/// The text up to the closing quote, and the rest.
 fn unquoted(text: &str) -> Option<(String, &str)> {
     let (mut value, mut characters) = (String::new(), text.char_indices());
     while let Some((at, c)) = characters.next() {
         match c {
             '"' => return Some((value, &text[at + 1..])),
             '\\' => {
-                // Browsers send paths with lone backslashes.
+                // Browsers send paths with single backslashes.
                 match characters.clone().next() {
                     Some((_, next @ ('"' | '\\'))) => {
                         characters.next();

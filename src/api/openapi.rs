@@ -1,7 +1,7 @@
-//! `/api/v1/openapi.yaml`: what can be asked under `/api/v1`, as an OpenAPI document.
+//! `/api/v1/openapi.yaml`: the endpoints under `/api/v1` as an OpenAPI document.
 //!
-//! Made from the table of endpoints and their parameters (`endpoints`), with the methods of the routes. Written as
-//! JSON, which every reader of YAML reads. What answers look like inside is that of Prometheus and not described here.
+//! Generated from the table of endpoints (`endpoints`) and the methods of the routes. Written as JSON, which is valid
+//! YAML. The content of answers is the same as in Prometheus and not described here.
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -66,7 +66,7 @@ fn operations(endpoint: &Endpoint) -> Value {
     Value::Object(names.map(of).collect())
 }
 
-/// The methods that its route takes.
+/// The methods of the endpoint's route.
 fn methods(endpoint: &Endpoint) -> Option<Methods> {
     let is_its = |route: &&Route| route.path.strip_prefix(BASE) == Some(endpoint.path);
     ROUTES.iter().find(is_its).map(|route| route.methods)
@@ -77,7 +77,7 @@ fn operation(endpoint: &Endpoint, methods: Methods, method: &str) -> Value {
     let name = words.collect::<Vec<_>>().join("-");
     let answer = json!({ "schema": { "$ref": "#/components/schemas/Answer" } });
     let answered = |what: &str| json!({ "description": what, "content": { "application/json": answer.clone() } });
-    // A form has the parameters of a query that is too long for a URL.
+    // In a POST, the parameters are fields of a form.
     let form = method == "post" && methods == Methods::GetOrPost;
     let in_url = endpoint.parameters.iter().filter(|one| !form || one.kind == InPath);
     let mut operation = json!({
@@ -101,7 +101,7 @@ fn parameter(parameter: &Parameter) -> Value {
     json!({ "name": name, "in": place, "required": is_required, "schema": schema(kind) })
 }
 
-/// The fields of a form with these parameters.
+/// The schema of a form with these parameters.
 fn fields(parameters: &[Parameter]) -> Value {
     let fields = || parameters.iter().filter(|one| one.kind != InPath);
     let properties: Map<String, Value> =
@@ -135,7 +135,7 @@ mod tests {
     use crate::config::AdminApi;
     use crate::storage::memory::MemoryStore;
 
-    /// Paths of what this program does not have, and answers as an empty Prometheus.
+    /// Paths of features that this program lacks, with empty answers.
     const NOT_HERE: [&str; 5] = ["targets", "scrape_pools", "search", "alert", "rules"];
 
     #[test]
@@ -172,7 +172,7 @@ mod tests {
         assert!(deleted.contains("count_series"), "{deleted}");
     }
 
-    /// A good value for each parameter, so that a handler reads all that it can.
+    /// A valid value for each parameter, so that a handler reads all that it can.
     fn value(kind: Kind) -> &'static str {
         match kind {
             Text | Texts => "up",
@@ -181,7 +181,7 @@ mod tests {
         }
     }
 
-    /// Reading any other parameter is a panic.
+    /// Reading an unlisted parameter panics.
     #[tokio::test(flavor = "multi_thread")]
     async fn handlers_read_the_parameters_that_are_described() {
         let state = AppState::new(Arc::default()).with_admin_api(AdminApi::Enabled);

@@ -1,8 +1,8 @@
-//! Requests that change something and that a page of another site made a browser send: they are refused.
+//! Refuses requests that change something and that a page of another site made a browser send.
 //!
-//! A browser says where a request comes from, in `Sec-Fetch-Site` (Fetch Metadata) or, where it is older, in `Origin`
-//! (RFC 6454); a page can change neither header. Programs that are no browsers send none of them and are not concerned.
-//! Requests that only read are answered for every origin (see `cors`).
+//! A browser declares the origin of a request in `Sec-Fetch-Site` (Fetch Metadata) or, if it is older, in `Origin` (RFC
+//! 6454); a page cannot change these headers. Programs other than browsers send neither and are not affected. Requests
+//! that only read are answered for every origin (see `cors`).
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::AppState;
 const WHY: &str = "Forbidden: a page of another site may not change anything here; the setting allowed-origins \
                    lists the origins that may\n";
 
-/// Lets a request through unless it comes from a page of an origin that is not allowed; that is 403.
+/// Passes a request on, unless it comes from a page of an origin that is not allowed: that is 403.
 pub(super) async fn refuse_foreign(
     State(state): State<Arc<AppState>>,
     request: Request,
@@ -34,8 +34,8 @@ pub(super) async fn refuse_foreign(
     next.run(request).await
 }
 
-/// Whether a browser sent this for a page that is not the server's own. `host` is the authority of the request
-/// line, which HTTP/2 has instead of a `Host` header.
+/// Whether a browser sent this for a page of another origin. `host` is the authority of the request line,
+/// which HTTP/2 has instead of a `Host` header.
 fn is_foreign(headers: &HeaderMap, host: Option<&str>, origin: Option<&str>) -> bool {
     let site = headers.get("sec-fetch-site").map(|site| site.as_bytes());
     match (site, origin) {

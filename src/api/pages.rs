@@ -1,5 +1,5 @@
-//! What is asked of a Prometheus about itself: build, flags, runtime, the replay of its log. Told are
-//! facts of this program, in the shape that clients expect.
+//! Status pages of a Prometheus: build, flags, runtime, log replay. The facts are those of this
+//! program, in the format that clients expect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::{AppState, json as envelope};
 use crate::config::{AdminApi, TypeAndUnitLabels};
 use crate::promql::{Features, NameRemoval, format_duration};
 
-/// The Prometheus whose API and language this is.
+/// The version of Prometheus whose API and language this program implements.
 pub(super) const API_LEVEL: &str = "3.16.0";
 
 fn build() -> Value {
@@ -31,7 +31,7 @@ fn build() -> Value {
     })
 }
 
-/// `GET /api/v1/status/buildinfo`. Without `features`: with them Grafana takes it for a Mimir.
+/// `GET /api/v1/status/buildinfo`. Without `features`, which would make Grafana assume a Mimir.
 pub(super) async fn buildinfo() -> Response {
     envelope::answer(Ok(build()))
 }
@@ -65,7 +65,7 @@ pub(super) async fn runtimeinfo(State(state): State<Arc<AppState>>) -> Response 
     })))
 }
 
-/// `GET /api/v1/status/flags`: the settings that Prometheus has too, under its names and as it writes them.
+/// `GET /api/v1/status/flags`: the settings that Prometheus has too, in its names and notation.
 pub(super) async fn flags(State(state): State<Arc<AppState>>) -> Response {
     let evaluator = state.evaluator();
     let (settings, syntax) = (evaluator.engine.settings(), evaluator.syntax);
@@ -89,17 +89,17 @@ pub(super) async fn flags(State(state): State<Arc<AppState>>) -> Response {
     })))
 }
 
-/// A duration as Prometheus writes it.
+/// A duration in the notation of Prometheus.
 pub(super) fn shown(duration: Duration) -> String {
     format_duration(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// `GET /api/v1/status/walreplay`: over, or there would be no answer.
+/// `GET /api/v1/status/walreplay`: always done, because requests are refused before.
 pub(super) async fn walreplay() -> Response {
     envelope::answer(Ok(json!({ "min": 0, "max": 0, "current": 0 })))
 }
 
-/// `GET /api/v1/status/tsdb/blocks`: there are none.
+/// `GET /api/v1/status/tsdb/blocks`: always empty.
 pub(super) async fn blocks() -> Response {
     envelope::answer(Ok(json!({ "blocks": [] })))
 }
@@ -113,7 +113,7 @@ pub(super) async fn tsdb(State(state): State<Arc<AppState>>, parameters: Paramet
     }
 }
 
-/// `/-/reload`, with the admin API only: reads the settings again.
+/// `/-/reload`, only with the admin API: reloads the settings.
 pub(super) async fn reload(State(state): State<Arc<AppState>>) -> Response {
     let (AdminApi::Enabled, Some(reloader)) = (state.admin_api, state.reloader.get()) else {
         let text = "Lifecycle API is not enabled: start the server with --enable-admin-api to allow reloads.";
@@ -134,12 +134,12 @@ pub(super) async fn reload(State(state): State<Arc<AppState>>) -> Response {
     }
 }
 
-/// `/-/quit`: a signal does that.
+/// `/-/quit`: always refused; a signal stops the process.
 pub(super) async fn quit() -> Response {
     (StatusCode::FORBIDDEN, "Lifecycle API is not enabled.").into_response()
 }
 
-/// The answer to a path that is none.
+/// The answer to an unknown path.
 pub(super) async fn unknown_path() -> (StatusCode, &'static str) {
     (StatusCode::NOT_FOUND, "404 page not found\n")
 }

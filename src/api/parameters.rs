@@ -1,9 +1,9 @@
-//! The parameters of a request: those of a form in its body, then those of its URL; of a form in parts the other way
-//! round, as Prometheus has it. Of one that is given twice the first counts, unless it is a list.
+//! The parameters of a request: first those of a form in its body, then those of its URL; a multipart form comes last,
+//! as in Prometheus. If a parameter is repeated, the first value counts, unless it is a list.
 //!
-//! What cannot be decoded is left out, as Prometheus does; most endpoints answer all the same.
-//! What a parameter means is not known here, but for the three that many endpoints share. A parameter that the table of
-//! `endpoints` does not have for the path is not read: with debug assertions that is a panic.
+//! Values that cannot be decoded are left out, as in Prometheus; most endpoints answer anyway. Only the three
+//! parameters that many endpoints share are interpreted here. Reading a parameter that the table of `endpoints` does
+//! not have for the path panics in builds with debug assertions.
 
 use std::sync::Arc;
 
@@ -19,16 +19,16 @@ use super::{ApiError, AppState};
 use crate::model::TimeRange;
 use crate::promql::quoted;
 
-/// What is wrong with an `end` before its `start`.
+/// The error if `end` is before `start`.
 pub(super) const BACKWARDS: &str = "end timestamp must not be before start time";
 
 /// The parameters, in order.
 #[derive(Debug, Default)]
 pub(super) struct Parameters {
     pairs: Vec<(String, String)>,
-    /// The route of the request; `None` where no request brought them.
+    /// The route of the request; `None` if there is no request.
     route: Option<MatchedPath>,
-    /// Why something was left out, for the first such thing.
+    /// Why the first undecodable parameter was left out.
     pub(super) malformed: Option<String>,
 }
 
@@ -69,7 +69,7 @@ fn is_form(headers: &HeaderMap) -> bool {
 }
 
 impl Parameters {
-    /// Takes what is encoded as in a URL.
+    /// Adds URL-encoded parameters.
     fn add(&mut self, encoded: &[u8]) {
         for piece in encoded.split(|byte| *byte == b'&').filter(|piece| !piece.is_empty()) {
             match pair(piece) {
@@ -79,7 +79,7 @@ impl Parameters {
         }
     }
 
-    /// Takes the fields of a form in parts.
+    /// Adds the fields of a multipart form.
     fn add_multipart(&mut self, body: &[u8], boundary: &str) {
         match multipart::fields(body, boundary) {
             Ok(fields) => self.pairs.extend(fields),
@@ -87,7 +87,7 @@ impl Parameters {
         }
     }
 
-    /// The first value; empty when there is none.
+    /// The first value; empty if there is none.
     pub(super) fn first(&self, name: &str) -> &str {
         self.all(name).next().unwrap_or_default()
     }
@@ -102,7 +102,7 @@ impl Parameters {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// All of them, as the log shows them.
+    /// All parameters, for the log.
     pub(super) fn shown(&self) -> impl Iterator<Item = String> {
         self.pairs.iter().map(|(name, value)| format!("{name}={value}"))
     }
@@ -112,17 +112,17 @@ impl Parameters {
         self.all(name).map(str::to_owned).collect()
     }
 
-    /// A time that need not be given.
+    /// An optional time.
     pub(super) fn time(&self, name: &str) -> Result<Option<Moment>, ApiError> {
         self.time_by(name, Moment::parse)
     }
 
-    /// From `start` to `end`; without them, all times.
+    /// The range from `start` to `end`; each is unbounded if it is missing.
     pub(super) fn range(&self) -> Result<TimeRange, ApiError> {
         self.range_by(|text| Moment::parse(text).map(Moment::millis))
     }
 
-    /// The same where much hangs on it: a time that no 64 bits hold is refused and not taken for the earliest.
+    /// Like [`Self::range`], but refuses a time that does not fit into 64 bits, instead of taking the earliest.
     pub(super) fn strict_range(&self) -> Result<TimeRange, ApiError> {
         self.range_by(parse_time)
     }
@@ -146,7 +146,7 @@ impl Parameters {
         parse(text).map(Some).map_err(|error| invalid(name, why(error)))
     }
 
-    /// Most results; `None` for all.
+    /// The most results; `None` = no limit.
     pub(super) fn limit(&self) -> Result<Option<usize>, ApiError> {
         let text = self.first("limit");
         if text.is_empty() {
@@ -168,7 +168,7 @@ pub(super) fn invalid(name: &str, why: impl std::fmt::Display) -> ApiError {
     ApiError::BadRequest(format!("invalid parameter \"{name}\": {why}"))
 }
 
-/// A truth value as Go reads it.
+/// Parses a boolean like Go.
 pub(super) fn truth(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(true),
@@ -177,7 +177,7 @@ pub(super) fn truth(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A whole number as Go reads it.
+/// Parses a whole number like Go.
 pub(super) fn integer(text: &str) -> Result<i64, &'static str> {
     use std::num::IntErrorKind::{NegOverflow, PosOverflow};
     text.parse().map_err(|error: std::num::ParseIntError| match error.kind() {
@@ -186,7 +186,7 @@ pub(super) fn integer(text: &str) -> Result<i64, &'static str> {
     })
 }
 
-/// A whole number that is not negative, as Go reads it.
+/// Parses an unsigned whole number like Go.
 pub(super) fn unsigned(text: &str) -> Result<u64, &'static str> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err("invalid syntax");
@@ -212,7 +212,7 @@ fn decode(encoded: &[u8]) -> Result<String, String> {
             return Err(format!("invalid URL escape {}", quoted(&escape)));
         }
     }
-    // Its own separators do not occur here but for `=`, which a value may hold.
+    // `&` does not occur here, and `=` may be a part of the value.
     let escaped = String::from_utf8_lossy(encoded).replace('=', "%3D");
     let decoded = form_urlencoded::parse(escaped.as_bytes()).next();
     Ok(decoded.map(|(text, _)| text.into_owned()).unwrap_or_default())

@@ -1,7 +1,6 @@
-//! The tree of a query as `parse_query` answers it, for tools that draw it.
+//! The syntax tree of a query for `parse_query`, for tools that draw it.
 //!
-//! Only the shape: the same query always gives the same value, and nothing is evaluated. Keys come
-//! in the order of the alphabet.
+//! Depends only on the text; nothing is evaluated. Keys are sorted alphabetically.
 
 use serde_json::{Value, json};
 
@@ -101,7 +100,7 @@ fn matcher(matcher: &Matcher) -> Value {
     json!({"name": matcher.name(), "type": matcher.op().text(), "value": matcher.value()})
 }
 
-/// The time that `@` fixes: as a number, or by its name.
+/// The time that `@` sets: as a number, or as a name.
 fn at(when: &When) -> (Value, Value) {
     match when.at {
         None => (Value::Null, Value::Null),
@@ -111,7 +110,7 @@ fn at(when: &When) -> (Value, Value) {
     }
 }
 
-/// A length of time: milliseconds of a literal or 0, and the tree of an expression.
+/// A duration: milliseconds of a literal or 0, and the tree of an expression.
 fn length(duration: Option<&Duration>) -> (Value, Value) {
     match duration {
         None => (0.into(), Value::Null),
@@ -166,7 +165,7 @@ fn matching(matching: &Matching) -> Value {
     })
 }
 
-/// A number as JSON, whole ones without a fraction. What JSON cannot say is null.
+/// A number as JSON, without a fraction if it is whole. A number that JSON cannot express is null.
 fn fill(value: Option<f64>) -> Value {
     const WHOLE: f64 = (1_u64 << 53) as f64;
     match value {
@@ -186,13 +185,13 @@ mod tests {
     use super::*;
     use crate::promql::{Features, Names, Syntax, parse};
 
-    /// As Prometheus writes JSON: it escapes what HTML would read.
+    /// The JSON of Prometheus, which escapes HTML characters.
     fn escaped(tree: &Value) -> String {
         let escapes = [("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e")];
         escapes.iter().fold(tree.to_string(), |text, (plain, escape)| text.replace(plain, escape))
     }
 
-    /// The body of a recorded answer where it is there, else the value it was read to.
+    /// The body of a recorded answer if it was stored, otherwise the value that it was parsed to.
     fn check(recorded: &Value, syntax: Syntax) -> Option<String> {
         if recorded["path"] != "/api/v1/parse_query" || recorded["status"] != 200 {
             return None;

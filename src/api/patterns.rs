@@ -1,7 +1,7 @@
 //! Reads a request whose regular expressions may be costly to compile.
 //!
-//! It is read at once, and where patterns are missing again when they are compiled: see [`PatternSet`]. Short
-//! requests are read where they come, as nothing that takes long is done then; long ones by the workers.
+//! The request is read once; if patterns are missing, they are compiled and it is read again: see
+//! [`PatternSet`]. Short requests are read on the current thread, long ones on the workers.
 
 use std::time::Instant;
 
@@ -11,13 +11,13 @@ use crate::limits::{MAX_READ_PATTERN_BYTES, NO_SETTING};
 use crate::model::{MatchOp, Matcher, PatternSet, ShownSize};
 use crate::promql::{CompileDeadline, LimitSource, PatternRoom};
 
-/// Bytes of a request that is read where it comes.
+/// Most bytes of a request that is read on the current thread.
 const SHORT: usize = 4 << 10;
 
-/// What was read, and the memory of its patterns, to be kept as long as they are.
+/// The value, with the memory of its patterns, which has to live as long as they do.
 pub(super) type Read<T> = (T, PatternRoom);
 
-/// Until when the patterns of a request have to be compiled that begins now and has no time of its own.
+/// The deadline to compile the patterns of a request that starts now and has no timeout of its own.
 pub(super) fn compile_deadline(state: &AppState) -> CompileDeadline {
     let evaluator = state.evaluator();
     let settings = evaluator.engine.settings();
@@ -30,7 +30,7 @@ pub(super) fn compile_deadline(state: &AppState) -> CompileDeadline {
     }
 }
 
-/// What `read` makes of a request of `bytes` bytes. `read` may be called twice.
+/// The result of `read` on a request of `bytes` bytes. `read` may be called repeatedly.
 pub(super) async fn read<T: Send + 'static>(
     state: &AppState,
     deadline: &CompileDeadline,
@@ -58,18 +58,18 @@ pub(super) async fn read<T: Send + 'static>(
     }
 }
 
-/// Reads the matchers of a request that is no text of PromQL.
+/// Reads the matchers of a request that is not PromQL text.
 pub(super) struct MatcherReader<'a> {
     /// Bytes of patterns so far.
     bytes: usize,
-    /// Bytes that each may compile to.
+    /// Most bytes of one compiled pattern.
     share: usize,
     set: &'a mut PatternSet,
     caller: &'a Caller<'a>,
 }
 
 impl<'a> MatcherReader<'a> {
-    /// For a request with `count` regular expressions.
+    /// A reader for a request with `count` regular expressions.
     pub(super) fn new(count: usize, set: &'a mut PatternSet, caller: &'a Caller<'a>) -> Self {
         Self { bytes: 0, share: set.share(count), set, caller }
     }

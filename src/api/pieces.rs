@@ -1,5 +1,5 @@
-//! A body that is given in small pieces, however it was made: who reads slowly asks for more in time. Who takes
-//! them, and for how long they may be left, is not known here.
+//! Splits a body into small pieces, however it was made, so that a slow reader asks for more in time. Timeouts
+//! are not handled here.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -9,7 +9,7 @@ use http_body::{Body as _, Frame, SizeHint};
 
 use crate::limits::ANSWER_PIECE_BYTES;
 
-/// A body, and what is left of its last frame.
+/// A body, and the rest of its last frame.
 #[derive(Debug)]
 pub struct Pieces {
     body: Body,
@@ -17,12 +17,12 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Nothing of it was given yet.
+    /// The pieces of a whole body.
     pub fn new(body: Body) -> Self {
         Self { body, rest: Bytes::new() }
     }
 
-    /// The next piece, of at most [`ANSWER_PIECE_BYTES`]. Those of one frame share its memory.
+    /// The next piece, of at most [`ANSWER_PIECE_BYTES`]. Pieces of one frame share its memory.
     pub fn poll(
         &mut self,
         context: &mut Context<'_>,
@@ -45,7 +45,7 @@ impl Pieces {
         self.rest.is_empty() && self.body.is_end_stream()
     }
 
-    /// Bytes that are left, as far as they are known.
+    /// The remaining bytes, as far as they are known.
     pub fn size_hint(&self) -> SizeHint {
         let (of_body, rest) = (self.body.size_hint(), self.rest.len() as u64);
         let mut all = SizeHint::new();

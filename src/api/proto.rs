@@ -1,5 +1,5 @@
-//! The messages of `proto/`, generated. Remote read decodes its requests with them, federation encodes
-//! its pages, and tests use them as an encoder and decoder that shares no code with ours.
+//! The generated messages of `proto/`. Remote read decodes its requests with them, federation encodes
+//! its pages, and tests use them as an independent encoder and decoder.
 
 #![allow(missing_docs, reason = "the messages are described by the protocols")]
 

@@ -1,7 +1,7 @@
-//! `/api/v1/query` and `/api/v1/query_range`: parameters to the engine, and its answer.
+//! `/api/v1/query` and `/api/v1/query_range`: pass parameters to the engine and return its answer.
 //!
-//! Parameters are read in the order in which Prometheus reads them, so that of several bad ones the
-//! same is told. `format_query` and `parse_query` only look at the text.
+//! Parameters are read in the order of Prometheus, so that the same one of several invalid
+//! parameters is reported. `format_query` and `parse_query` only parse the text.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::promql::{
 use crate::storage::MEMORY_LIMIT;
 use crate::telemetry::{self, QueryKind, QueryOutcome, RunningQuery};
 
-/// The header by which a request says whether start timestamps are used.
+/// The header that selects whether start timestamps are used.
 const USE_START_TIMESTAMPS: &str = "X-Prometheus-Use-Start-Timestamps";
 /// Most points of a series in an answer.
 const MAX_POINTS: i128 = 11_000;
@@ -43,7 +43,7 @@ pub(super) async fn query(
     json::respond(instant(&state, &headers, &parameters).await)
 }
 
-/// `/api/v1/query_range`, parameters as those of `query`, but `start`, `end` and `step`.
+/// `/api/v1/query_range`; parameters like `query`, but `start`, `end` and `step` instead of `time`.
 pub(super) async fn query_range(
     State(state): State<Arc<AppState>>,
     headers: HeaderMap,
@@ -90,13 +90,13 @@ async fn instant(
     Ok(query_result::answer(result, query, limit, parameters.first("stats")))
 }
 
-/// When an instant query is asked.
+/// The time of an instant query.
 pub(super) fn instant_time(state: &AppState, parameters: &Parameters) -> Result<i64, ApiError> {
     let time = parameters.time("time")?;
     Ok(time.unwrap_or_else(|| Moment::from_millis(state.clock.now_ms())).query_millis())
 }
 
-/// At which steps a range query is asked.
+/// The steps of a range query.
 pub(super) fn range_steps(parameters: &Parameters) -> Result<Steps, ApiError> {
     let time = |name| Moment::parse(parameters.first(name)).map_err(|why| invalid(name, why));
     let (start, end) = (time("start")?, time("end")?);
@@ -137,7 +137,7 @@ async fn range(
     Ok(query_result::answer(result, query, limit, parameters.first("stats")))
 }
 
-/// What is asked.
+/// A query with its kind and its steps.
 struct Asked<'a> {
     query: &'a str,
     kind: QueryKind,
@@ -146,12 +146,12 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Its text, as far as it is shown.
+    /// The text for the log, shortened.
     fn shown(&self) -> String {
         slow::shown(self.query)
     }
 
-    /// Its span, without what it costs.
+    /// The span of the query, without its cost.
     fn span(&self) -> Span {
         let Steps { start, end, interval } = self.steps;
         info_span!(
@@ -167,7 +167,7 @@ impl Asked<'_> {
     }
 }
 
-/// Tells a trace what a query cost, or why it has no result.
+/// Records in the span what a query cost, or why it failed.
 fn record(span: &Span, result: &Result<QueryResult, QueryError>) {
     match result {
         Ok(result) => {
@@ -178,26 +178,26 @@ fn record(span: &Span, result: &Result<QueryResult, QueryError>) {
     }
 }
 
-/// A query under way. What it cost is counted, and logged if it was slow, when this is dropped: before it has
-/// ended, its client has gone away.
+/// A running query. When this is dropped, its cost is counted, and logged if it was slow. If it is dropped
+/// early, the client has disconnected.
 struct UnderWay<'a> {
     state: &'a AppState,
     asked: Asked<'a>,
     running: RunningQuery<'a>,
     start: Instant,
-    /// What the log says of its end.
+    /// The end of the log line.
     end: String,
 }
 
 impl<'a> UnderWay<'a> {
-    /// Begins now.
+    /// Starts the count and the clock.
     fn new(state: &'a AppState, asked: Asked<'a>) -> Self {
         let running = state.metrics.queries.begin(asked.kind);
         let end = ": the client went away".to_owned();
         Self { state, asked, running, start: Instant::now(), end }
     }
 
-    /// It has ended so.
+    /// Notes the result.
     fn ended(&mut self, result: &Result<QueryResult, QueryError>) {
         self.running.ended(outcome(result));
         self.end = result.as_ref().err().map(|error| format!(": {error}")).unwrap_or_default();
@@ -244,7 +244,7 @@ fn outcome(result: &Result<QueryResult, QueryError>) -> QueryOutcome {
     }
 }
 
-/// What the evaluation gives, counted in the metrics and, if it was slow, logged.
+/// Evaluates the query; counts it, and logs it if it was slow.
 async fn counted(
     state: &AppState,
     asked: Asked<'_>,
@@ -260,13 +260,13 @@ async fn counted(
 
 /// Counts the limit that a query has reached.
 fn reached(state: &AppState, error: &QueryError) {
-    // What memory is short for is counted where it is refused.
+    // Refusals for lack of memory are counted elsewhere.
     if let Some(setting) = error.setting().filter(|setting| *setting != MEMORY_LIMIT) {
         state.metrics.http.limits.reached(setting);
     }
 }
 
-/// What a query sets for itself.
+/// The options in the parameters of a query.
 pub(super) fn options(
     state: &AppState,
     headers: &HeaderMap,
@@ -293,7 +293,7 @@ pub(super) fn options(
     })
 }
 
-/// How long a query may take.
+/// Parses the timeout of a query.
 fn timeout(text: &str) -> Result<Duration, String> {
     let nanoseconds = moment::duration(text)?;
     match u64::try_from(nanoseconds) {
@@ -302,7 +302,7 @@ fn timeout(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Whether a request wants start timestamps used; none where it leaves that to the setting.
+/// Whether the header selects start timestamps; `None` = the setting decides.
 fn start_timestamps(headers: &HeaderMap) -> Result<Option<StartTimestamps>, ApiError> {
     let Some(value) = headers.get(USE_START_TIMESTAMPS).filter(|value| !value.is_empty()) else {
         return Ok(None);
@@ -317,7 +317,7 @@ fn start_timestamps(headers: &HeaderMap) -> Result<Option<StartTimestamps>, ApiE
     }
 }
 
-/// The tree of a query, and the memory of its patterns.
+/// The syntax tree of a query, with the memory of its patterns.
 pub(super) async fn expression(
     state: &AppState,
     query: &str,
@@ -327,7 +327,7 @@ pub(super) async fn expression(
     Ok((parsed.map_err(|why| invalid("query", why))?, room))
 }
 
-/// The same, or why the text is none. Compiling its patterns counts for the time of the query.
+/// Like [`expression`], but returns parse errors too. Compiling patterns counts towards the query's time.
 pub(super) async fn parsed(
     state: &AppState,
     query: &str,

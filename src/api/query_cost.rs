@@ -1,8 +1,8 @@
-//! What a query may cost and what it will: the endpoints `query_cost` and `query_range_cost`, the parameters
-//! `max_series`, `max_samples_read` and `max_query_duration`, and the part `cost` of an answer.
+//! Costs of queries: the endpoints `query_cost` and `query_range_cost`, the parameters `max_series`,
+//! `max_samples_read` and `max_query_duration`, and the part `cost` of an answer.
 //!
-//! A parameter can only lower the limit of a setting: one above it is refused here. What a query costs is counted,
-//! and its limits enforced, where it is evaluated.
+//! A parameter can only lower the limit of a setting; a greater value is refused here. The engine counts costs and
+//! enforces the limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::promql::annotations::Shown;
 use crate::promql::{CostLimits, Estimate, Estimating, QueryError, Settings, Stats, quoted};
 use crate::storage::MEMORY_LIMIT;
 
-/// `/api/v1/query_cost`, parameters as those of `query`.
+/// `/api/v1/query_cost`; parameters like `query`.
 pub(super) async fn query_cost(
     State(state): State<Arc<AppState>>,
     headers: HeaderMap,
@@ -28,7 +28,7 @@ pub(super) async fn query_cost(
     respond(&parameters, instant(&state, &headers, &parameters).await)
 }
 
-/// `/api/v1/query_range_cost`, parameters as those of `query_range`.
+/// `/api/v1/query_range_cost`; parameters like `query_range`.
 pub(super) async fn query_range_cost(
     State(state): State<Arc<AppState>>,
     headers: HeaderMap,
@@ -68,10 +68,10 @@ async fn range(
     counted(state, evaluator.engine.estimate_range(store, &expr, steps, &options).await)
 }
 
-/// An estimate; a limit that it passed is counted.
+/// The estimate; counts a limit that it exceeds.
 fn counted(state: &AppState, estimate: Result<Estimate, QueryError>) -> Result<Estimate, ApiError> {
     let reached = estimate.as_ref().err().and_then(QueryError::setting);
-    // What memory is short for is counted where it is refused.
+    // Refusals for lack of memory are counted elsewhere.
     if let Some(setting) = reached.filter(|setting| *setting != MEMORY_LIMIT) {
         state.metrics.http.limits.reached(setting);
     }
@@ -90,7 +90,7 @@ fn respond(parameters: &Parameters, estimate: Result<Estimate, ApiError>) -> Res
     }
 }
 
-/// Whether a query is to be estimated too.
+/// Whether the query is to be estimated too.
 pub(super) fn wanted(parameters: &Parameters) -> Result<Estimating, ApiError> {
     match parameters.first("cost") {
         "" => Ok(Estimating::Off),
@@ -102,7 +102,7 @@ pub(super) fn wanted(parameters: &Parameters) -> Result<Estimating, ApiError> {
     }
 }
 
-/// What a request lets its query cost; not more than the settings do.
+/// The cost limits in the parameters; none may exceed the settings.
 pub(super) fn limits(parameters: &Parameters, settings: &Settings) -> Result<CostLimits, ApiError> {
     let number = |name| match parameters.first(name) {
         "" => Ok(0),
@@ -149,7 +149,7 @@ struct Answer {
     estimate: Figures,
 }
 
-/// What a query costs.
+/// The cost of a query.
 #[derive(serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Figures {
@@ -159,21 +159,21 @@ struct Figures {
     peak_samples: Option<u64>,
 }
 
-/// The part of an answer that holds the estimate against what the query has cost, with the comma before it; empty
-/// where there is no estimate, of which a warning says why.
+/// The part of an answer that compares the estimate with the actual cost, with a comma before it. Empty if the
+/// estimate failed; then a warning says why.
 pub(super) fn compared(
     estimate: Result<Estimate, QueryError>,
     stats: &Stats,
-    told: &mut Shown,
+    shown: &mut Shown,
 ) -> String {
     let Estimate { series_touched, samples_read, warnings } = match estimate {
         Ok(estimate) => estimate,
         Err(why) => {
-            told.warnings.push(format!("cost estimation failed: {why}"));
+            shown.warnings.push(format!("cost estimation failed: {why}"));
             return String::new();
         }
     };
-    told.warnings.extend(warnings);
+    shown.warnings.extend(warnings);
     let estimated = Figures { series_touched, samples_read, peak_samples: None };
     let actual = Figures {
         series_touched: stats.series_touched,

@@ -1,6 +1,6 @@
-//! The result of a query as JSON: `resultType` before `result`, then statistics, warnings and
-//! infos. Series are written while the answer is sent, and long ones piece by piece: the text of a histogram is much
-//! longer than what it takes in memory.
+//! The result of a query as JSON: `resultType` before `result`, then statistics, warnings and infos. Series are
+//! written while the answer is sent, long ones piece by piece, because the text of a histogram is much longer than
+//! its memory.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::promql::{
     QueryResult, QueryValue, Room, Sample, SeriesPoints, Stats, StepCounts, Steps, Value,
 };
 
-/// What is told when a limit cut a result.
+/// The warning if a limit truncated a result.
 pub(super) const TRUNCATED: &str = "results truncated due to limit";
 
-/// The answer to `query`, at most `limit` series of it. `stats` is the parameter of that name.
+/// The answer to `query` with at most `limit` series. `stats` is the parameter of that name.
 pub(super) fn answer(
     result: QueryResult,
     query: &str,
@@ -48,7 +48,7 @@ pub(super) fn answer(
     }
 }
 
-/// Whether there was more.
+/// Truncates the value; returns whether anything was removed.
 fn truncate(value: &mut QueryValue, limit: Option<usize>) -> bool {
     fn cut<T>(items: &mut Vec<T>, limit: Option<usize>) -> bool {
         let cut = limit.is_some_and(|limit| items.len() > limit);
@@ -73,20 +73,20 @@ fn list<T: Send + 'static>(
     let head = format!("{{\"resultType\":\"{kind}\",\"result\":");
     let write = move |out: &mut String, item: T| {
         write(out, &item);
-        // What is left is given back when the client is gone.
+        // If the client disconnects, dropping `room` returns the rest.
         room.give_back(bytes(&item));
     };
     json::list(&head, items, write, tail)
 }
 
-/// These have the time as a float, without zeros at its end.
+/// Scalars and strings have the time as a float, without trailing zeros.
 fn single(kind: &str, time: i64, value: &str, tail: String) -> Response {
     let (time, value) = (time as f64 / 1000.0, json::text(value));
     let head = format!("{{\"resultType\":\"{kind}\",\"result\":[{time},{value}]");
     json::stream(head, |_| false, tail)
 }
 
-/// What comes after the result, up to the end.
+/// The text after the result, up to the end.
 fn tail(stats: &Stats, wanted: &str, cost: &str, shown: &mut Shown) -> String {
     shown.warnings.extend(stats_warning(wanted));
     let mut out = String::new();
@@ -96,7 +96,7 @@ fn tail(stats: &Stats, wanted: &str, cost: &str, shown: &mut Shown) -> String {
     out + cost + "}" + &json::tail(shown)
 }
 
-/// The warning about a parameter `stats` that has neither of its two values.
+/// The warning about an unknown value of the parameter `stats`.
 pub(super) fn stats_warning(wanted: &str) -> Option<String> {
     (!["", "true", "all"].contains(&wanted)).then(|| {
         format!(
@@ -135,7 +135,7 @@ fn stats_json(stats: &Stats) -> String {
     )
 }
 
-/// A number for each step, and the comma behind.
+/// A number for each step, with a comma at the end.
 fn steps_json(name: &str, steps: Steps, counts: &[u64]) -> String {
     let mut out = format!("\"{name}\":");
     let mut separator = '[';
@@ -165,29 +165,29 @@ fn write_sample(out: &mut String, sample: &Sample) {
 /// Floats that are written at a time.
 const FLOATS_AT_A_TIME: usize = 1024;
 
-/// A matrix that is written bit by bit.
+/// A matrix that is written in small pieces.
 struct Matrix {
     series: std::vec::IntoIter<SeriesPoints>,
     /// The series that is being written.
     current: Option<OpenSeries>,
-    /// Whether it is the first one.
+    /// Whether `current` is the first series.
     first: bool,
     room: Room,
 }
 
-/// What is left to write of a series.
+/// The rest of a series.
 struct OpenSeries {
     floats: std::vec::IntoIter<(i64, f64)>,
     histograms: std::vec::IntoIter<(i64, Arc<FloatHistogram>)>,
-    /// What comes before the next point, and after the last one.
+    /// The texts before the next point, and after the last one.
     before: &'static str,
     end: &'static str,
-    /// Bytes that it took.
+    /// Bytes of the series in memory.
     bytes: usize,
 }
 
 impl Matrix {
-    /// Writes some more. `false`: there is nothing left.
+    /// Writes a piece. `false` = nothing is left.
     fn next(&mut self, out: &mut String) -> bool {
         let Some(current) = &mut self.current else {
             let Some(series) = self.series.next() else { return false };
@@ -198,7 +198,7 @@ impl Matrix {
             return true;
         };
         if !current.next(out) {
-            // What is left is given back when the client is gone.
+            // If the client disconnects, dropping `room` returns the rest.
             self.room.give_back(current.bytes);
             self.current = None;
         }
@@ -215,7 +215,7 @@ impl OpenSeries {
         Self { floats, histograms, before: ",\"values\":[", end: "", bytes }
     }
 
-    /// Writes some points, or the end of the series: then it gives `false`.
+    /// Writes some points, or the end of the series: then it returns `false`.
     fn next(&mut self, out: &mut String) -> bool {
         if self.floats.len() > 0 {
             for (time, value) in self.floats.by_ref().take(FLOATS_AT_A_TIME) {

@@ -1,7 +1,7 @@
-//! The router: made from the table of [`routes`](super::routes), and what every answer has in common.
+//! The router, built from the table of [`routes`](super::routes), and the layers that all routes share.
 //!
-//! A known path with a wrong method is 405 and names the right ones: clients fall back to another
-//! method on that. An unknown path is 404, unless it is a known one with a slash too many (`clean_path`).
+//! A known path with a wrong method is answered 405 with the allowed methods: clients then try another
+//! method. An unknown path is answered 404, unless it is a known one with surplus slashes (`clean_path`).
 
 use std::future::{Ready, ready};
 use std::time::Instant;
@@ -23,14 +23,14 @@ use crate::config::Right;
 use crate::limits::{MAX_BODY_BYTES, RETRY_AFTER};
 use crate::telemetry::InFlight;
 
-/// The paths by which data comes and goes. Their failures are counted from the first one on.
+/// The paths of reads and writes. Their failures are counted from the first request on.
 pub(super) const WATCHED: [&str; 4] =
     ["/api/v1/write", "/api/v1/read", "/api/v1/query", "/api/v1/query_range"];
 
-/// What counts a request that was given up before its answer, as other servers write it.
+/// The status that counts an aborted request, as in other servers.
 const GIVEN_UP: u16 = 499;
 
-/// All routes of the table.
+/// The router of all routes.
 pub fn router(state: Shared) -> Router {
     WATCHED.iter().for_each(|path| state.metrics.http.expect(path));
     let routes = ROUTES.iter().map(|route| routed(route, &state));
@@ -51,7 +51,7 @@ pub fn router(state: Shared) -> Router {
         .with_state(state)
 }
 
-/// One route with all that stands around its handler.
+/// One route with its layers.
 fn routed(route: &Route, state: &Shared) -> Router<Shared> {
     let routes = with_slash(route);
     let routes = match route.kind {
@@ -71,14 +71,14 @@ fn routed(route: &Route, state: &Shared) -> Router<Shared> {
     }
 }
 
-/// Routes whose answers are compressed where their clients accept it.
+/// Compresses the answers of these routes if the client accepts that.
 fn compressed(routes: Router<Shared>) -> Router<Shared> {
     routes
         .route_layer(CompressionLayer::new())
         .route_layer(middleware::from_fn(encodings::take_uncompressed))
 }
 
-/// A path under which something is answered; with a slash at the end it leads there.
+/// The path of a route; with a slash at its end it redirects.
 fn with_slash(route: &Route) -> Router<Shared> {
     let routes = Router::new().route(route.path, answering(route));
     match route.path {
@@ -87,7 +87,7 @@ fn with_slash(route: &Route) -> Router<Shared> {
     }
 }
 
-/// Only who has this right may take these routes. Those that change something are closed to pages of other sites.
+/// Requires a right for these routes. Routes that change something refuse pages of other sites.
 fn needs(right: Right, state: &Shared, routes: Router<Shared>) -> Router<Shared> {
     let routes = match right {
         Right::Read => routes,
@@ -97,11 +97,11 @@ fn needs(right: Right, state: &Shared, routes: Router<Shared>) -> Router<Shared>
     routes.route_layer(middleware::from_fn_with_state(right, access::demand))
 }
 
-/// The handler of a route for the methods that it takes, and a refusal for all others.
+/// The handler of a route for its methods, and a refusal for all others.
 fn answering(route: &Route) -> MethodRouter<Shared> {
     let (posts, gets) = (MethodFilter::POST, MethodFilter::GET);
     match route.methods {
-        // GET brings HEAD with it.
+        // GET includes HEAD.
         Methods::Page => {
             const ALLOWED: &str = "GET, HEAD, OPTIONS";
             (route.handler)(gets).options(tell(ALLOWED)).fallback(refuse(ALLOWED))
@@ -118,7 +118,7 @@ fn answering(route: &Route) -> MethodRouter<Shared> {
     }
 }
 
-/// These methods; HEAD is not one of them.
+/// Only these methods, without HEAD.
 fn only(allowed: &'static str, methods: MethodRouter<Shared>) -> MethodRouter<Shared> {
     let methods = methods.options(tell(allowed));
     let gets = allowed.contains("GET");
@@ -139,7 +139,7 @@ fn refuse(
     move || ready((StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, allowed)], why))
 }
 
-/// Nothing is answered before the store is open.
+/// Refuses requests before the store is open.
 async fn when_open(State(state): State<Shared>, request: Request, next: Next) -> Response {
     match state.store() {
         Ok(_) => next.run(request).await,
@@ -147,7 +147,7 @@ async fn when_open(State(state): State<Shared>, request: Request, next: Next) ->
     }
 }
 
-/// Every 503 says when to come again: here, where the handler does not know better.
+/// Adds `Retry-After` to every 503 without one.
 async fn say_when_to_return(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     if response.status() == StatusCode::SERVICE_UNAVAILABLE {
@@ -157,7 +157,7 @@ async fn say_when_to_return(request: Request, next: Next) -> Response {
     response
 }
 
-/// Counts and times every request, and traces some.
+/// Counts and times every request, and traces selected ones.
 async fn observe(State(state): State<Shared>, request: Request, next: Next) -> Response {
     let mut asked = Asked::new(&state, &request);
     let headers = request.headers();
@@ -169,32 +169,32 @@ async fn observe(State(state): State<Shared>, request: Request, next: Next) -> R
     response
 }
 
-/// A request until the head of its answer. It is counted, and told at level debug, when this is dropped.
+/// A request until the head of its answer. When dropped, it is counted and logged at level debug.
 struct Asked {
     state: Shared,
     handler: String,
     /// Method and path, for the log.
-    told: Option<(Method, String)>,
+    line: Option<(Method, String)>,
     start: Instant,
-    /// The status; before there is an answer, that of a request that is given up: by its client, or as the process
-    /// ends.
+    /// The status; before there is an answer, the status of an aborted request: the client disconnected, or the
+    /// process ends.
     code: u16,
     _in_flight: InFlight,
 }
 
 impl Asked {
-    /// Begins now.
+    /// Starts the clock.
     fn new(state: &Shared, request: &Request) -> Self {
         let handler = match request.extensions().get::<MatchedPath>() {
             Some(path) => path.as_str().to_owned(),
             None => "other".to_owned(),
         };
-        let told = tracing::enabled!(tracing::Level::DEBUG)
+        let line = tracing::enabled!(tracing::Level::DEBUG)
             .then(|| (request.method().clone(), request.uri().path().to_owned()));
         Self {
             state: state.clone(),
             handler,
-            told,
+            line,
             start: Instant::now(),
             code: GIVEN_UP,
             _in_flight: InFlight::enter(&state.metrics.http.in_flight),
@@ -204,10 +204,10 @@ impl Asked {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        // A panic is no fault of who asked.
+        // A panic is a failure of the server.
         let code = if std::thread::panicking() { 500 } else { self.code };
         let took = self.start.elapsed();
-        if let Some((method, path)) = &self.told {
+        if let Some((method, path)) = &self.line {
             let seconds = took.as_secs_f64();
             tracing::debug!(%method, path, code, seconds, "request");
         }

@@ -1,7 +1,7 @@
-//! All paths: the methods that each takes, the right that a request for it needs, and what answers.
+//! The table of all paths: their methods, the right that each needs, and the handler.
 //!
-//! One table. The router is made from it (see `router`), who is let in without credentials follows from it, and tests
-//! walk it. So there is no route without a right. A route that anybody may use is marked `OPEN`.
+//! The router is built from this table (see `router`), open paths are derived from it, and tests iterate over it. So
+//! every route has a right. Routes that need no login are marked `OPEN`.
 
 use std::sync::Arc;
 
@@ -13,41 +13,41 @@ use super::{
 };
 use crate::config::Right;
 
-/// What the handlers have.
+/// The state of the handlers.
 pub(super) type Shared = Arc<AppState>;
 
 /// One path.
 pub struct Route {
-    /// The path; `{name}` in it stands for any one segment.
+    /// The path; `{name}` matches any one segment.
     pub path: &'static str,
-    /// The methods that it takes.
+    /// The methods of the path.
     pub methods: Methods,
-    /// The right that a request for it needs; `None` = it is answered to anybody.
+    /// The right that a request needs; `None` = no login is needed.
     pub right: Option<Right>,
     pub(super) kind: Kind,
-    /// What answers these methods.
+    /// The handler for these methods.
     pub(super) handler: Handler,
 }
 
-/// The methods that a path takes.
+/// The methods of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Methods {
-    /// GET, and HEAD to look at the page.
+    /// GET and HEAD.
     Page,
     /// GET.
     Get,
-    /// GET or, for what is too long for a URL, POST.
+    /// GET, or POST for parameters that are too long for a URL.
     GetOrPost,
     /// POST.
     Post,
     /// POST or PUT.
     Change,
-    /// POST or PUT, of a path that steers the process; the refusal of any other method is a sentence.
+    /// POST or PUT, for a path that controls the process; other methods are refused with a sentence.
     Steer,
 }
 
 impl Methods {
-    /// Their names. Beside them all paths take OPTIONS, but for those of [`Methods::Steer`].
+    /// The names. All paths except those of [`Methods::Steer`] also take OPTIONS.
     pub fn names(self) -> &'static [&'static str] {
         match self {
             Self::Page => &["GET", "HEAD"],
@@ -59,14 +59,14 @@ impl Methods {
     }
 }
 
-/// What stands around a handler beside the right.
+/// The layers of a handler besides its right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Answers are compressed.
     Page,
-    /// Answers are compressed, given once the store is open, and shared with pages of other origins.
+    /// Answers need an open store, are compressed, and may be read by pages of other origins.
     Query,
-    /// Answers are shared with pages of other origins; the handler does all else.
+    /// Answers may be read by pages of other origins; the handler does all else.
     Call,
 }
 
@@ -87,7 +87,7 @@ pub static ROUTES: &[Route] = &[
     page("/federate", Get, READ, |m| on(m, federate::federate)),
     page("/-/reload", Steer, ADMIN, |m| on(m, pages::reload)),
     page("/-/quit", Steer, ADMIN, |m| on(m, pages::quit)),
-    // What is asked about data.
+    // Queries of data.
     query("/api/v1/query", GetOrPost, READ, |m| on(m, query::query)),
     query("/api/v1/query_range", GetOrPost, READ, |m| on(m, query::query_range)),
     query("/api/v1/query_cost", GetOrPost, READ, |m| on(m, query_cost::query_cost)),
@@ -100,7 +100,7 @@ pub static ROUTES: &[Route] = &[
     query("/api/v1/series", GetOrPost, READ, |m| on(m, labels::series)),
     query("/api/v1/metadata", Get, READ, |m| on(m, metadata::metadata)),
     query("/api/v1/status/tsdb", Get, READ, |m| on(m, pages::tsdb)),
-    // About this program.
+    // Status of this program.
     query("/api/v1/status/buildinfo", Get, READ, |m| on(m, pages::buildinfo)),
     query("/api/v1/status/runtimeinfo", Get, READ, |m| on(m, pages::runtimeinfo)),
     query("/api/v1/status/config", Get, READ, |m| on(m, config_yaml::config)),
@@ -121,7 +121,7 @@ pub static ROUTES: &[Route] = &[
     query("/api/v1/alerts", Get, READ, |m| on(m, absent::alerts)),
     query("/api/v1/rules", Get, READ, |m| on(m, absent::rules)),
     query("/api/v1/notifications", Get, READ, |m| on(m, absent::notifications)),
-    // What the handler does as a whole.
+    // Endpoints whose handler does everything.
     call("/api/v1/read", Post, READ, |m| on(m, remote_read::remote_read)),
     call("/api/v1/explain", Get, READ, |m| on(m, tag_index::explain)),
     call("/api/v1/status/tag_index", Get, READ, |m| on(m, tag_index::status)),
@@ -133,7 +133,7 @@ pub static ROUTES: &[Route] = &[
     call("/api/v1/admin/tag_index/drop", Post, ADMIN, |m| on(m, tag_index::drop_index)),
 ];
 
-/// Whether a path is answered to anybody.
+/// Whether a path needs no login.
 pub(super) fn is_open(path: &str) -> bool {
     ROUTES.iter().any(|route| route.right.is_none() && route.path == path)
 }
@@ -174,7 +174,7 @@ mod tests {
     use super::super::{concurrency, router};
     use super::*;
 
-    /// The table says what each needs; this says what it may not say.
+    /// Checks the rights in the table against what the paths do.
     #[test]
     fn a_right_follows_from_what_a_path_does() {
         for route in ROUTES {
@@ -186,7 +186,7 @@ mod tests {
                 _ => READ,
             };
             assert_eq!(route.right, want, "{path}");
-            // Who may only read changes nothing: what he may send can be asked by GET too, but for remote read.
+            // With the right to read only, nothing can change: such paths also take GET, except remote read.
             let is_asked = route.methods.names().contains(&"GET") || path == "/api/v1/read";
             assert_eq!(matches!(route.right, OPEN | READ), is_asked, "{path}");
             assert_eq!(route.kind == Kind::Page, !path.starts_with("/api/v1/"), "{path}");

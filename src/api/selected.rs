@@ -1,7 +1,7 @@
-//! What is made of the points of a selection, a run of series at a time.
+//! Computes a value from the points of each selected series, a run of series at a time.
 //!
-//! Chunks are read here and decoded by the workers: no thread that serves requests does it. Remote
-//! read has its own way, which reads ahead.
+//! Chunks are read here and decoded by the workers, not by threads that serve requests. Remote read
+//! has code of its own, which reads ahead.
 
 use super::workers::Caller;
 use super::{ApiError, AppState};
@@ -14,29 +14,29 @@ use crate::storage::{RunLength, SelectHints, StoreError, chunk_bytes};
 /// The points of one series in the range, in time order.
 pub(super) type Points<'a> = &'a mut dyn Iterator<Item = Result<Point, ApiError>>;
 
-/// Bytes of a series beside its labels, and of what is made of it.
+/// Bytes of a series and its value, without labels.
 const SERIES_BYTES: usize = 128;
 
-/// What is made of one series; `None` = nothing.
+/// Computes the value of one series; `None` = nothing.
 pub(super) type Make<T> = fn(&Labels, Points<'_>) -> Result<Option<T>, ApiError>;
 
-/// What may be made of a series.
+/// A value computed from a series.
 pub(super) trait Made: Send + 'static {
-    /// Bytes that it takes beside [`SERIES_BYTES`].
+    /// Bytes of the value beyond [`SERIES_BYTES`].
     fn more_bytes(&self) -> usize {
         0
     }
 }
 
-/// What `make` gives for the series that match, in the order of their labels; and what that and their labels take, as
-/// that of a query.
+/// The values of `make` for the matching series, sorted by labels, with the query memory that the values and labels
+/// hold.
 pub(super) async fn of_each_series<T: Made>(
     state: &AppState,
     matchers: &[Matcher],
     range: TimeRange,
     make: Make<T>,
 ) -> Result<(Vec<T>, Held), ApiError> {
-    // As a query: half of what it may have is for the labels of what it selects.
+    // As in a query, half of the memory is for the labels of the selected series.
     let evaluator = state.evaluator();
     let (max_bytes, mut held) = (evaluator.engine.settings().max_bytes, evaluator.engine.nothing());
     let hints = SelectHints { max_label_bytes: max_bytes / 2, max_bytes, ..SelectHints::default() };
@@ -65,7 +65,7 @@ pub(super) async fn of_each_series<T: Made>(
     Ok((made, held))
 }
 
-/// Series with their chunks, and what is held by then.
+/// Series with their chunks, and the memory held so far.
 struct Run<T> {
     series: Vec<(Labels, Vec<Chunk>)>,
     range: TimeRange,

@@ -1,26 +1,26 @@
-//! The log of slow requests: what was asked and what it took, of remote read, federation, series, labels,
-//! exemplars, metadata and cardinality. Of PromQL queries `query` says more.
+//! The log of slow requests with their parameters and duration: remote read, federation, series, labels,
+//! exemplars, metadata and cardinality. `query` logs PromQL queries in more detail.
 //!
-//! A request lasts until its answer is whole, a remote read that is streamed until the client has taken
-//! it or went away.
+//! A request lasts until its answer is complete; a streamed remote read until the client has received it
+//! or disconnected.
 
 use std::time::{Duration, Instant};
 
 use super::AppState;
 
-/// Characters of a question in the log and in a trace.
+/// Most characters of a request in the log and in a trace.
 const LONGEST_SHOWN: usize = 2_000;
 
-/// A question under way. If it took long, the log tells when this is dropped.
+/// A running request. If it took long, it is logged when this is dropped.
 pub(super) struct Watch {
     slow: Duration,
     start: Instant,
-    /// The path and what is asked.
+    /// The path and the parameters.
     asked: String,
 }
 
 impl Watch {
-    /// Begins now.
+    /// Starts the clock.
     pub(super) fn new(
         state: &AppState,
         path: &str,
@@ -47,7 +47,7 @@ impl Drop for Watch {
     }
 }
 
-/// A text as far as it is shown.
+/// A text, shortened for the log.
 pub(super) fn shown(text: &str) -> String {
     text.chars().take(LONGEST_SHOWN).collect()
 }

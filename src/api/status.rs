@@ -1,4 +1,4 @@
-//! The small pages: what this is, whether it lives, whether it is ready.
+//! The small pages: index, health and readiness.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use axum::extract::State;
 use super::{ApiError, AppState};
 use crate::storage::Store;
 
-/// How long Cassandra has to answer whoever asks whether this is ready.
+/// How long `/-/ready` waits for Cassandra.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// `GET /`: what this is and where things are.
+/// `GET /`: a list of the main paths.
 pub(super) async fn index() -> &'static str {
     "promkairos\n\
      remote write: POST /api/v1/write\n\
@@ -21,13 +21,13 @@ pub(super) async fn index() -> &'static str {
      metrics:      /metrics\n"
 }
 
-/// `GET /-/healthy`: the process lives. In the words of Prometheus, as clients compare them.
+/// `GET /-/healthy`: the process runs. Clients compare the text, which is from Prometheus.
 pub(super) async fn healthy() -> &'static str {
     "Prometheus Server is Healthy.\n"
 }
 
-/// `GET /-/ready`: the log is replayed, and what is written now can be acknowledged. Whether all
-/// can be read is told besides. The first line is that of Prometheus.
+/// `GET /-/ready`: the log is replayed, and new writes can be acknowledged. Another line says if
+/// reads are refused. The first line is from Prometheus.
 pub(super) async fn ready(State(state): State<Arc<AppState>>) -> Result<String, ApiError> {
     state.ready().await?;
     let away = state.away.lock().clone();
@@ -39,7 +39,7 @@ pub(super) async fn ready(State(state): State<Arc<AppState>>) -> Result<String, 
     Ok(format!("Prometheus Server is Ready.\n{}", away.unwrap_or_default()))
 }
 
-/// Why Cassandra behind a log does not answer now, if it was there before.
+/// Why Cassandra behind a log does not answer now, if it was open before.
 async fn cassandra_away(state: &AppState) -> Option<String> {
     let asked = tokio::time::timeout(PATIENCE, state.cassandra.get()?.ready()).await;
     match asked {

@@ -1,7 +1,7 @@
-//! How a selection is carried out over Cassandra, and the state of its tag index.
+//! How a selection is executed over Cassandra, and the state of its tag index.
 //!
-//! `GET /api/v1/explain`, `GET /api/v1/status/tag_index`, and, where the admin API is enabled,
-//! `POST /api/v1/admin/tag_index/build` and `drop`, which begin a job and do not wait for its end.
+//! `GET /api/v1/explain`, `GET /api/v1/status/tag_index`, and, if the admin API is enabled, `POST
+//! /api/v1/admin/tag_index/build` and `drop`, which start a job and do not wait for its end.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::parameters::{Parameters, invalid};
 use super::{ApiError, AppState, json, matches};
 use crate::storage::cassandra::{Explanation, Job, JobKind, JobState, TagIndexStatus, WindowPath};
 
-/// Rows a second, where nothing is said.
+/// The default of `rows_per_second`.
 const ROWS_PER_SECOND: u32 = 2_000;
 
 /// `GET /api/v1/explain`, parameters `match[]`, `start`, `end`.
@@ -25,7 +25,7 @@ pub(super) async fn explain(
     json::answer(explanation(&state, &parameters).await)
 }
 
-/// How the selection is carried out; of several the last one.
+/// How the selection is executed; of several selectors the last one.
 async fn explanation(state: &AppState, parameters: &Parameters) -> Result<Value, ApiError> {
     let range = parameters.range()?;
     let mut selectors = matches::required(state, parameters).await?;
@@ -47,7 +47,7 @@ pub(super) async fn build(State(state): State<Arc<AppState>>, parameters: Parame
     begin(&state, &parameters, JobKind::Build).await
 }
 
-/// `POST /api/v1/admin/tag_index/drop`, parameters as those of `build`.
+/// `POST /api/v1/admin/tag_index/drop`; parameters like `build`.
 pub(super) async fn drop_index(
     State(state): State<Arc<AppState>>,
     parameters: Parameters,

@@ -1,5 +1,5 @@
-//! The answer to a traced request. Its head is not the end: large answers are made while they are
-//! sent, so the request lasts until the body has ended or is given up.
+//! The answer to a traced request. Large answers are built while they are sent, so the request
+//! lasts until the body has ended or was aborted.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -9,7 +9,7 @@ use axum::response::Response;
 use http_body::{Body as _, Frame, SizeHint};
 use tracing::{Span, info_span};
 
-/// The same answer, whose body is a part of the request. Without a span nothing is done.
+/// The same answer, with its body inside the span of the request. Without a span it is unchanged.
 pub(super) fn answer(response: Response, request: Span) -> Response {
     if request.is_disabled() {
         return response;
@@ -26,7 +26,7 @@ pub(super) fn answer(response: Response, request: Span) -> Response {
     response.map(|body| Body::new(Traced { body, answer, request }))
 }
 
-/// A body on its way, and the spans that end with it.
+/// A body being sent, and the spans that end with it.
 struct Traced {
     body: Body,
     answer: Span,
@@ -42,7 +42,7 @@ impl http_body::Body for Traced {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let this = &mut *self;
-        // Both: a span has ended when it was left last.
+        // Both are entered, because a span ends at its last exit.
         let (_request, _answer) = (this.request.enter(), this.answer.enter());
         Pin::new(&mut this.body).poll_frame(context)
     }

@@ -1,8 +1,8 @@
-//! Turns of the questions whose whole answers are in memory: for labels, series, metadata and the like.
-//! So many are answered at a time, and the others wait, for so long.
+//! Permits for requests whose whole answer is in memory: labels, series, metadata and the like. A
+//! limited number runs at a time; others wait for a limited time.
 //!
-//! Changed settings make new turns. Questions under way, and those that wait, end by the ones they began
-//! with, and share nothing with the others.
+//! Changed settings create new permits. Running and waiting requests keep the ones they started with,
+//! and share nothing with new requests.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use crate::limits::RETRY_AFTER;
 use crate::storage::StoreError;
 use crate::telemetry::LimitMetrics;
 
-/// The setting of how many are answered at a time.
+/// The setting that limits concurrent requests.
 const AT_ONCE: &str = "label-max-concurrency";
-/// That of how long the others wait.
+/// The setting that limits the wait.
 const WAIT: &str = "label-max-wait";
 
-/// The turns, and how large an answer may be.
+/// The permits, and the limits of an answer.
 pub(super) struct Turns {
     pub(super) limits: ListLimits,
     free: Arc<Semaphore>,
 }
 
-/// A turn, until all that have it are gone.
+/// A permit, held until all its clones are dropped.
 #[derive(Debug, Clone)]
 pub(super) struct Turn {
     _permit: Arc<OwnedSemaphorePermit>,
@@ -44,7 +44,7 @@ impl Turns {
         Self { limits, free }
     }
 
-    /// A turn, once there is one.
+    /// Waits for a permit.
     pub(super) async fn take(&self, metrics: &LimitMetrics) -> Result<Turn, ApiError> {
         let ListLimits { at_once, wait, .. } = self.limits;
         match timeout(wait, Arc::clone(&self.free).acquire_owned()).await {
@@ -52,9 +52,9 @@ impl Turns {
             Err(_) => {
                 metrics.reached(WAIT);
                 let what = format!(
-                    "no turn within {wait:?}, which is the setting {WAIT}: too many questions for labels, \
-                     series and the like, of which {at_once} are answered at a time, which is the \
-                     setting {AT_ONCE}"
+                    "no permit within {wait:?}, which is the setting {WAIT}: too many requests for labels, \
+                     series and the like, of which {at_once} run at a time, which is the setting \
+                     {AT_ONCE}"
                 );
                 Err(StoreError::Unavailable { what, retry_after: RETRY_AFTER }.into())
             }
@@ -110,17 +110,17 @@ mod tests {
         for (times, path) in (1..).zip(["/api/v1/labels", "/api/v1/metadata"]) {
             let (status, after, text) = ask(&state, path).await;
             assert_eq!((status, after.as_deref()), (503, Some("5")), "{text}");
-            let why = "no turn within 1ms, which is the setting label-max-wait: too many questions for \
-                       labels, series and the like, of which 1 are answered at a time, which is the \
-                       setting label-max-concurrency";
+            let why = "no permit within 1ms, which is the setting label-max-wait: too many requests for \
+                       labels, series and the like, of which 1 run at a time, which is the setting \
+                       label-max-concurrency";
             assert!(text.contains(why), "{text}");
             counted(times);
         }
-        // The same settings are no others.
+        // The same settings create no new permits.
         state.set_limits(&limits("--label-max-wait=1ms"));
         assert_eq!(ask(&state, "/api/v1/labels").await.0, 503);
         counted(3);
-        // Others hold from now on, and who was before them has its turn still.
+        // New permits are in force, and the request before still holds an old one.
         state.set_limits(&limits("--label-max-wait=1h"));
         assert_eq!(ask(&state, "/api/v1/labels").await.0, 200);
         drop(held);

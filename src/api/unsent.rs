@@ -1,11 +1,11 @@
 //! Memory for answers that clients read slowly.
 //!
-//! An answer of more than 8 KiB takes room from a pool until its last byte is written or given up. If the pool is full,
-//! answers whose clients have read nothing for 4 s are given up, longest idle first; if there is none, the new answer
-//! becomes 503. An answer made in a turn ([`super::turns`]) keeps its turn and waits up to 5 s.
+//! An answer of more than 8 KiB takes room from a pool until its last byte is written or it is aborted. If the pool is
+//! full, answers whose clients have read nothing for 4 s are aborted, longest idle first; if there is none, the new
+//! answer becomes 503. An answer made with a permit ([`super::turns`]) keeps its permit and waits up to 5 s.
 //!
-//! Points of large query results have room of their own (`promql::unsent`). How long a client may read nothing while
-//! nobody wants the room is not decided here.
+//! Points of large query results have room of their own (`promql::unsent`). How long a client may read nothing while no
+//! other answer needs the room is not decided here.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -29,43 +29,43 @@ use super::{ApiError, AppState};
 use crate::limits::{ANSWER_GRACE, RETRY_AFTER};
 use crate::storage::{MEMORY_LIMIT, Pressure, Refused, StoreError};
 
-/// Bytes of an answer that needs no room.
+/// Most bytes of an answer that needs no room.
 pub(super) const LITTLE: usize = 8 << 10;
-/// Bytes that are counted of a body that is made while it is sent: a piece or two of it, what they are made of
-/// where that is small, and what compresses them.
+/// Bytes that are counted for a body that is built while it is sent: one or two pieces, their source if it is
+/// small, and the compressor.
 const STREAM: usize = 256 << 10;
-/// Bytes by which room is given.
+/// Bytes of one unit of room.
 const UNIT: usize = 1 << 10;
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long an answer waits for others that give way.
+/// How long an answer waits for others that were aborted.
 const LEAVING: Duration = Duration::from_secs(1);
-/// What tells an operator why others are refused.
+/// The path that shows an operator why others are refused.
 const METRICS: &str = "/metrics";
 
-/// The room that there is.
+/// The pools of room.
 pub(super) struct Unsent {
-    /// For answers that were made in a turn.
+    /// For answers that were made with a permit.
     lists: Arc<Pool>,
     metrics: Arc<Pool>,
     others: Arc<Pool>,
-    /// How long an answer that was made in a turn waits for room: meanwhile no other one has its turn.
+    /// How long an answer that was made with a permit waits for room; its permit is not free meanwhile.
     patience: Duration,
 }
 
 struct Pool {
     free: Arc<Semaphore>,
     units: u32,
-    /// Is told what is taken.
+    /// Accounts for the room in use.
     pressure: Arc<Pressure>,
     /// Answers that have room, by number.
     kept: Mutex<HashMap<u64, Taken>>,
     next: AtomicU64,
 }
 
-/// What an answer has of a pool.
+/// The room of an answer.
 struct Taken {
     units: u32,
-    /// `None` = it gives way already, or nobody is known.
+    /// `None` = it was aborted already, or its taker is unknown.
     taker: Option<Weak<dyn Taker>>,
 }
 
@@ -77,33 +77,33 @@ struct Room {
     _permit: OwnedSemaphorePermit,
 }
 
-/// Who is to take an answer.
+/// The client side of an answer.
 pub trait Taker: Send + Sync {
-    /// Since when nothing was taken of the answer, though there is something to take.
+    /// Since when the client has read nothing of the answer, although there is data to read.
     fn idle_since(&self) -> Option<Instant>;
 
-    /// The answer is given up with all that it holds.
+    /// Aborts the answer and drops all that it holds.
     fn give_up(&self);
 }
 
-/// Stands with a request: who is to take its answer.
+/// Attached to a request: the taker of its answer.
 #[derive(Clone)]
 pub struct AnswerTo(pub Arc<dyn Taker>);
 
-/// What an answer holds beside its body, as who made it says.
+/// What an answer holds beside its body, set by its handler.
 #[derive(Clone)]
 struct Holds {
     bytes: usize,
     _turn: Turn,
 }
 
-/// An answer that was made in this turn and holds so many bytes beside its body, until that was sent.
+/// Marks an answer that was made with this permit and holds `bytes` bytes beside its body, until it is sent.
 pub(super) fn holding(mut response: Response, turn: Turn, bytes: usize) -> Response {
     response.extensions_mut().insert(Holds { bytes, _turn: turn });
     response
 }
 
-/// Gives an answer its room.
+/// Reserves room for an answer.
 pub(super) async fn keep(
     State(state): State<Arc<AppState>>,
     request: Request,
@@ -144,14 +144,14 @@ fn refused(state: &AppState, bytes: usize) -> Response {
 }
 
 impl Default for Unsent {
-    /// As much as there is.
+    /// Pools of a process without a memory limit.
     fn default() -> Self {
         Self::new(&Arc::default())
     }
 }
 
 impl Unsent {
-    /// Room in a process with so much memory: an eighth of it for lists, another for all others.
+    /// Pools as parts of the memory limit: 1/8 for lists, 1/64 for metrics, 1/8 for all others.
     pub(super) fn new(pressure: &Arc<Pressure>) -> Self {
         let share = pressure.limit() / 8;
         let pool = |bytes| Pool::new(bytes, Arc::clone(pressure));
@@ -159,7 +159,7 @@ impl Unsent {
         Self { lists, metrics, others, patience: PATIENCE }
     }
 
-    /// Somebody else waits for what results of queries hold: one that nobody takes gives way.
+    /// A query waits for memory of other results: aborts one that its client does not read.
     pub(super) fn make_room(&self) {
         self.others.give_way(1, 0);
     }
@@ -174,8 +174,8 @@ impl Pool {
         Arc::new(Self { free, units, pressure, kept, next })
     }
 
-    /// Room for an answer; one that is larger than all of it gets all. Where there is none, it waits for so long, and
-    /// a moment for those that give way.
+    /// Room for an answer; an answer larger than the pool takes all of it. Waits for `patience`, and a moment more
+    /// for answers that were aborted.
     async fn room(
         self: &Arc<Self>,
         bytes: usize,
@@ -223,11 +223,11 @@ impl Pool {
         room
     }
 
-    /// Has answers give way that nobody takes, those first of which nothing was taken for longest, until `units` will
-    /// be free, of which `free` are.
+    /// Aborts answers that their clients do not read, longest idle first, until `units` will be free; `free` units
+    /// already are.
     fn give_way(&self, units: u32, mut free: usize) -> Waiting {
         let now = Instant::now();
-        // Asked while nothing is locked: they may hold what gives room back.
+        // Without the lock: a taker may hold the last reference to an answer that returns room.
         let known = |(number, Taken { units, taker }): (&u64, &Taken)| {
             Some((*number, *units, taker.as_ref()?.upgrade()?))
         };
@@ -245,7 +245,7 @@ impl Pool {
             if free >= units as usize || since + ANSWER_GRACE > now {
                 break;
             }
-            // It is not chosen again while it leaves.
+            // Taken out, so that it is not chosen again.
             let chosen = self.kept.lock().get_mut(&number).and_then(|taken| taken.taker.take());
             if chosen.is_some() {
                 free += freed as usize;
@@ -256,10 +256,10 @@ impl Pool {
     }
 }
 
-/// What who finds no room waits for.
+/// What an answer without room waits for.
 enum Waiting {
     ForThoseThatLeave,
-    /// For room, and nobody can give way before this.
+    /// For room; no answer can be aborted before this.
     Until(Instant),
 }
 
@@ -276,13 +276,13 @@ impl Drop for Room {
     }
 }
 
-/// A body on its way, and its room.
+/// A body being sent, and its room.
 struct Kept {
     body: Pieces,
     room: Arc<Room>,
 }
 
-/// A piece that was given and is not written yet. It is a part of the whole, or has its memory.
+/// A piece that is not written yet. It is a part of the answer's memory, so it keeps the room.
 struct Piece {
     bytes: Bytes,
     _room: Arc<Room>,
@@ -330,7 +330,7 @@ mod tests {
     use crate::model::{Labels, METRIC_NAME};
     use crate::storage::memory::MemoryStore;
 
-    /// A state whose lists have room for so many bytes, for which they wait so long, over a store with a label of 1,000
+    /// A state whose pool for lists has `bytes` bytes and waits for `patience`, over a store with a label of 1,000
     /// values of 64 bytes.
     async fn state(bytes: u64, patience: Duration) -> Arc<AppState> {
         let labels = (0..1_000)
@@ -349,7 +349,7 @@ mod tests {
     }
 
     async fn ask_for(state: &Arc<AppState>, path: &str, taker: Option<AnswerTo>) -> Response {
-        // What is compressed is made while it is sent.
+        // A compressed answer is built while it is sent.
         let request = Request::get(path).header(header::ACCEPT_ENCODING, "gzip");
         let mut request = request.body(Body::empty()).expect("a request");
         if let Some(taker) = taker {
@@ -358,7 +358,7 @@ mod tests {
         router(state.clone()).call(request).await.expect("infallible")
     }
 
-    /// Takes nothing since a time, and holds its answer until it is given up.
+    /// A taker that has read nothing since a time, and holds its answer until it is aborted.
     struct Idle {
         since: Instant,
         holds: Mutex<Option<Response>>,
@@ -374,7 +374,7 @@ mod tests {
         }
     }
 
-    /// An answer of which nothing was taken for so long.
+    /// A taker of an answer that has read nothing for `time`.
     async fn idle_for(state: &Arc<AppState>, path: &str, time: Duration) -> Arc<Idle> {
         let since = Instant::now().checked_sub(time).expect("the machine runs for longer");
         let idle = Arc::new(Idle { since, holds: Mutex::default() });
@@ -415,14 +415,14 @@ mod tests {
             assert_eq!(last.status().as_u16(), 200, "{path}");
             assert!(!is_held(&long), "{path}");
         }
-        // Who stopped a moment ago does not.
+        // Clients that stopped a moment ago are not aborted.
         let state = room_for_two(INFO).await;
         let short = idle_for(&state, INFO, Duration::ZERO).await;
         let other = idle_for(&state, INFO, Duration::ZERO).await;
         assert_eq!(ask(&state, INFO).await.status().as_u16(), 503);
         assert!(is_held(&short) && is_held(&other));
         drop(other);
-        // A result waits for room that another result has.
+        // A result waits for room that another result holds.
         let long = idle_for(&state, INFO, 2 * ANSWER_GRACE).await;
         state.unsent.make_room();
         assert!(!is_held(&long) && is_held(&short));
@@ -432,7 +432,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_list_waits_for_room_and_others_have_theirs() {
-        // It takes all of it.
+        // The answer takes the whole pool.
         let state = state(150_000, Duration::from_secs(3_600)).await;
         let first = ask(&state, VALUES).await;
         assert_eq!(first.status().as_u16(), 200);
@@ -454,7 +454,7 @@ mod tests {
         let first = ask(&state, VALUES).await;
         let refused = ask(&state, VALUES).await;
         assert_eq!(refused.status().as_u16(), 503);
-        assert_eq!(refused.headers().get(header::RETRY_AFTER).expect("told"), "5");
+        assert_eq!(refused.headers().get(header::RETRY_AFTER).expect("sent"), "5");
         let text = axum::body::to_bytes(refused.into_body(), 1 << 20).await.expect("a text");
         let text = String::from_utf8_lossy(&text);
         assert!(text.contains("leave no room for this one of ") && text.contains(MEMORY_LIMIT));

@@ -1,9 +1,9 @@
-//! The threads on which requests are decoded, patterns compiled and remote reads encoded, a bounded
-//! number of them.
+//! Threads for CPU-heavy work: decoding requests, compiling patterns and encoding remote reads;
+//! their number is limited.
 //!
-//! Such work keeps a processor busy: on the threads that serve connections it would hold up
-//! writes. Work whose caller went away is told so, and its place is free when it has ended. What
-//! the work is, and what it waits for, is not known here: it must wait for nothing.
+//! On the threads that serve connections such work would delay writes. Work can ask whether its
+//! caller has gone; its permit is free when the work has ended. Invariant: work must not wait for
+//! anything.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use tokio::task::spawn_blocking;
 use crate::api::ApiError;
 use crate::limits::MAX_CONCURRENT_READS;
 
-/// Places for work.
+/// Permits for work.
 pub(super) struct Workers {
     pub(super) places: Arc<Semaphore>,
 }
 
-/// Who waits for the work: gives whether it went away.
+/// The caller of the work: the function returns whether it has gone.
 pub(super) struct Caller<'a>(pub(super) &'a dyn Fn() -> bool);
 
 impl Caller<'_> {
-    /// An error once nobody waits for the result any more.
+    /// An error once the caller has gone.
     pub(super) fn check(&self) -> Result<(), ApiError> {
         match (self.0)() {
             true => Err(ApiError::Aborted("the client went away")),
@@ -34,14 +34,14 @@ impl Caller<'_> {
 }
 
 impl Workers {
-    /// Half of the processors: the other half is for writes, whatever is read.
+    /// Half of the processors: the other half stays free for writes.
     pub(super) fn new() -> Self {
         let processors = available_parallelism().map_or(1, NonZero::get);
         let places = (processors / 2).clamp(1, MAX_CONCURRENT_READS);
         Self { places: Arc::new(Semaphore::new(places)) }
     }
 
-    /// Runs `work` as soon as there is a place. Work that takes long asks for its caller.
+    /// Runs `work` when a permit is free. Long work should call [`Caller::check`].
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Caller<'_>) -> Result<T, ApiError> + Send + 'static,
@@ -51,7 +51,7 @@ impl Workers {
         spawn_blocking(move || {
             let _place = place;
             let done = work(&Caller(&|| sender.is_closed()));
-            // Nobody may wait for it any more.
+            // The caller may have gone.
             let _ = sender.send(done);
         });
         result.await.unwrap_or(Err(ApiError::Aborted("the work on a request broke")))
@@ -66,12 +66,12 @@ mod tests {
         Workers { places: Arc::new(Semaphore::new(1)) }
     }
 
-    // One thread: were the work done on it, nobody could ever let it go on.
+    // One thread: if the work ran on it, the test could not send the value that ends the work.
     #[tokio::test]
     async fn work_does_not_hold_up_the_threads_of_others() {
         let workers = one_place();
-        let (go_on, told) = std::sync::mpsc::channel();
-        let work = workers.run(move |_| Ok(told.recv().expect("it is told")));
+        let (go_on, gate) = std::sync::mpsc::channel();
+        let work = workers.run(move |_| Ok(gate.recv().expect("the sender lives")));
         let other = async move { go_on.send(7).expect("it waits") };
         assert_eq!(tokio::join!(work, other).0.expect("done"), 7);
     }
@@ -88,7 +88,7 @@ mod tests {
             }
         });
         tokio::select! {
-            _ = endless => unreachable!("it ends only when nobody waits"),
+            _ = endless => unreachable!("it ends only after its caller"),
             begun = has_begun => begun.expect("begun"),
         }
         assert_eq!(workers.run(|_| Ok(1)).await.expect("there is a place again"), 1);

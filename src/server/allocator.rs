@@ -138,8 +138,7 @@ mod tests {
 
     const BLOCKS: usize = 128 << 10;
 
-    /// Lets another thread allocate and free 128 MiB; the thread lives until the returned sender is
-    /// dropped.
+    /// Lets another thread allocate and free 128 MiB; the thread lives until the returned sender is dropped.
     #[expect(unsafe_code, reason = "tests run with another allocator: this one is called by hand")]
     fn take_and_free() -> Sender<()> {
         let (end, ended) = channel();

@@ -1,5 +1,4 @@
-//! A request and its answer until the last byte is written. An answer whose client reads nothing for too long is
-//! aborted.
+//! A request and its answer until the last byte is written. If the client reads nothing for too long, it is aborted.
 //!
 //! The time runs only while there is data to read, and restarts with every write. An aborted answer is dropped with
 //! all that it holds. Over HTTP/2 its stream is reset, and the connection is closed only if data that the library
@@ -180,8 +179,7 @@ impl Drop for Exchange {
     }
 }
 
-/// Aborts an answer when the client has read nothing for the time limit of its place, or when others need
-/// its memory.
+/// Aborts an answer when the client has read nothing for the time limit of its place, or when others need its memory.
 async fn watch(exchange: Weak<Exchange>, place: Arc<Place>, metrics: Arc<HttpMetrics>) {
     let mut levels = place.levels();
     let why = loop {

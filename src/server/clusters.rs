@@ -84,6 +84,6 @@ fn open(
         async move { Ok(Arc::new(CassandraStore::open(options, metrics).await?) as SharedStore) }
     };
     let (obstacles, whose) = (obstacles.clone(), name.clone());
-    let told = move |opening| obstacles.told(&whose, &opening);
-    Arc::new(Later::begin(&name, patience, open, told))
+    let note = move |opening| obstacles.told(&whose, &opening);
+    Arc::new(Later::begin(&name, patience, open, note))
 }

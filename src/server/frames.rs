@@ -176,8 +176,7 @@ fn lowers_table_size(frame: Frame, payload: &[u8]) -> bool {
 /// Bytes of the frame that resets a stream.
 pub(super) const RESET: usize = HEADER + 4;
 
-/// An answer 414 without a body, and the end of its stream without an error. Its fields enter no header
-/// table.
+/// An answer 414 without a body, and the end of its stream without an error. Its fields enter no header table.
 pub(super) fn too_long(stream: u32) -> Vec<u8> {
     // `:status` and `content-length` by index, each with a literal value.
     const BLOCK: &[u8] = &[0x08, 3, b'4', b'1', b'4', 0x0f, 0x0d, 1, b'0'];

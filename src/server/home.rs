@@ -2,8 +2,7 @@
 //!
 //! Records that Cassandra does not have yet are written only to the keyspace and the cluster that
 //! they were accepted for. While there are any, a start with a different keyspace is refused, and a
-//! cluster with a different name receives none of them. A log without such records may change its
-//! keyspace.
+//! cluster with a different name receives none of them. An empty log may change its keyspace.
 //!
 //! ```text
 //! keyspace kairosdb
@@ -36,8 +35,7 @@ impl Home {
         let known = match wal::unflushed(log, &Disk)? {
             Unflushed::Something => read(&path)?,
             Unflushed::Nothing => None,
-            // Not in use by a server, because this one owns the data folder: the log is being
-            // repaired.
+            // Not in use by a server, because this one owns the data folder: the log is being repaired.
             Unflushed::InUse => return Err(wal::in_use(log)),
         };
         match known {
@@ -104,8 +102,7 @@ pub fn encode(keyspace: &str, cluster: Option<&str>) -> String {
     }
 }
 
-/// The inverse of [`encode`]; `None` for any other text. The name of a cluster may contain line
-/// breaks.
+/// The inverse of [`encode`]; `None` for any other text. The name of a cluster may contain line breaks.
 pub fn decode(text: &str) -> Option<(String, Option<String>)> {
     let (keyspace, rest) = text.strip_prefix("keyspace ")?.split_once('\n')?;
     let cluster = match rest {

@@ -52,8 +52,7 @@ struct Serving {
     builder: Builder<Streams>,
     /// Closed when no more requests are accepted.
     open: watch::Receiver<()>,
-    /// The address of the client; `None` before a connection, and after the client has
-    /// disconnected.
+    /// The address of the client; `None` before a connection, and after the client has disconnected.
     peer: Option<SocketAddr>,
 }
 
@@ -141,8 +140,7 @@ async fn run(stream: TcpStream, place: Arc<Place>, mut serving: Serving, watcher
     }
 }
 
-/// The TLS handshake, if any, then the requests. A connection without a request yet is closed on
-/// `stop`.
+/// The TLS handshake, if any, then the requests. A connection without a request yet is closed on `stop`.
 async fn greet(stream: Watched, place: Arc<Place>, mut serving: Serving, watcher: Watcher) {
     let Some(tls) = serving.front.tls.clone() else {
         return answer(stream, place, serving, watcher).await;
@@ -348,12 +346,12 @@ mod tests {
             let counted =
                 format!("promkairos_limits_reached_total{{limit=\"http-head-size\"}} {count}\n");
             // The connection ends after its answer.
-            let told = async {
+            let seen = async {
                 while !metrics.encode().contains(&counted) {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
             };
-            tokio::time::timeout(Duration::from_secs(120), told).await.expect("it is counted");
+            tokio::time::timeout(Duration::from_secs(120), seen).await.expect("it is counted");
         }
     }
 

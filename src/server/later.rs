@@ -53,13 +53,13 @@ pub(super) struct Later {
 }
 
 impl Later {
-    /// Starts to open the store `name`. Calls wait for it for at most `patience` from now. `told`
+    /// Starts to open the store `name`. Calls wait for it for at most `patience` from now. `note`
     /// is called with each failure, and when the store is open.
     pub(super) fn begin<O>(
         name: &str,
         patience: Duration,
         open: impl Fn() -> O + Send + Sync + 'static,
-        told: impl Fn(Opening) + Send + Sync + 'static,
+        note: impl Fn(Opening) + Send + Sync + 'static,
     ) -> Self
     where
         O: Future<Output = Result<SharedStore, StoreError>> + Send,
@@ -77,26 +77,26 @@ impl Later {
                     Err(_) => {
                         let why = format!("{name} has not answered for {patience:?}");
                         tracing::warn!("{why}");
-                        told(Opening::Away(why.clone()));
+                        note(Opening::Away(why.clone()));
                         away(why, MOST_RETRY);
                         attempt.await
                     }
                 };
                 let why = match opened {
                     Ok(store) => {
-                        told(Opening::Done);
+                        note(Opening::Done);
                         sender.send_replace(State::Open(store));
                         return tracing::info!("{name} is there");
                     }
                     Err(StoreError::Unavailable { what, .. }) => {
                         tracing::warn!("{name} is away: {what}");
-                        told(Opening::Away(what.clone()));
+                        note(Opening::Away(what.clone()));
                         what
                     }
                     Err(refused) => {
                         let what = format!("{name} cannot be used: {refused}");
                         tracing::error!("{what}");
-                        told(Opening::Refused(what.clone()));
+                        note(Opening::Refused(what.clone()));
                         what
                     }
                 };
@@ -257,7 +257,7 @@ mod tests {
     #[tokio::test]
     async fn nobody_waits_longer_than_the_patience_for_a_store_that_does_not_answer() {
         let gate = Arc::new(Semaphore::new(0));
-        let (tell, mut told) = mpsc::unbounded_channel();
+        let (tell, mut seen) = mpsc::unbounded_channel();
         let answers = gate.clone();
         let open = move || {
             let answers = answers.clone();
@@ -273,10 +273,10 @@ mod tests {
         let error = later.series(&query).await.expect_err("it never answers").to_string();
         assert!(error.contains("X has not answered for 5ms"), "{error}");
         let away = Opening::Away("X has not answered for 5ms".into());
-        assert_eq!(told.recv().await, Some(away));
+        assert_eq!(seen.recv().await, Some(away));
         // The same attempt continues; no second one is started.
         gate.add_permits(1);
-        assert_eq!(told.recv().await, Some(Opening::Done));
+        assert_eq!(seen.recv().await, Some(Opening::Done));
         while later.store_now().is_none() {
             tokio::task::yield_now().await;
         }

@@ -60,7 +60,7 @@ impl Live {
         // Held, so that no other settings are applied meanwhile.
         let config = self.config.lock();
         tell(&store, &config)?;
-        // A store that refused the settings above is not kept, so the cell may only be set once.
+        // A store that refuses its settings returns above, so the cell is set only once.
         let _ = self.cassandra.set(store);
         Ok(())
     }

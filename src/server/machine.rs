@@ -7,12 +7,10 @@ use crate::config::{Config, memory_of_machine};
 use crate::limits::SPARE_CONNECTIONS;
 use crate::model::ShownSize;
 
-/// Descriptors for other purposes than connections of clients: the log, part files in use, connections to a
-/// cluster.
+/// Descriptors for other purposes than connections of clients: the log, part files in use, connections to a cluster.
 const OF_STORE: u64 = 384;
 
-/// The number of connections for which there are descriptors, at most `connections`; excludes those
-/// of the store.
+/// The number of connections for which there are descriptors, at most `connections`; excludes those of the store.
 pub(super) fn affordable(connections: usize) -> usize {
     afforded(most_descriptors(), connections)
 }
@@ -74,11 +72,11 @@ mod tests {
     #[test]
     fn what_is_missing_is_told_with_its_setting() {
         assert_eq!(few_descriptors(1024, 528), None);
-        let told = few_descriptors(256, 528).expect("few");
-        assert!(told.contains("may open 256 files") && told.contains("max-connections"), "{told}");
+        let text = few_descriptors(256, 528).expect("few");
+        assert!(text.contains("may open 256 files") && text.contains("max-connections"), "{text}");
         assert_eq!(little_memory(1 << 30, 1 << 30), None);
-        let told = little_memory(1 << 30, 1 << 31).expect("little");
-        assert!(told.contains("memory-limit is 2GiB"), "{told}");
+        let text = little_memory(1 << 30, 1 << 31).expect("little");
+        assert!(text.contains("memory-limit is 2GiB"), "{text}");
     }
 
     #[test]

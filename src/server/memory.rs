@@ -18,13 +18,12 @@ use crate::api::AppState;
 use crate::storage::{Level, MEMORY_LIMIT, Pressure, Refused};
 use crate::telemetry::{Throttle, resident_bytes};
 
-/// Between two measurements. A process allocates some megabytes in that time. A measurement takes
-/// 20 µs.
+/// Between two measurements. A process allocates some megabytes in that time. A measurement takes 20 µs.
 const LOOK: Duration = Duration::from_millis(20);
 /// Measurements between two rounds of the work below, while the level stays the same.
 const REST: u32 = 5;
-/// How often freed memory is returned to the system while memory is short: what is soon needed again
-/// costs a page fault.
+/// How often freed memory is returned to the system while memory is short: memory that is soon
+/// needed again costs a page fault.
 const GIVE_BACK: Duration = Duration::from_secs(10);
 /// Longest time between two releases while memory is short.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1800);
@@ -50,7 +49,7 @@ async fn look_again_and_again(state: Arc<AppState>, stopped: watch::Receiver<boo
         let Some(resident) = resident_bytes() else {
             // For example, no descriptor is free; that is temporary.
             if unknown.count(1, Instant::now()).is_some() {
-                tracing::warn!("the system does not tell how much memory the process has");
+                tracing::warn!("cannot read how much memory the process has");
             }
             sleep(LOOK).await;
             continue;
@@ -87,7 +86,7 @@ async fn relieve(state: Arc<AppState>) {
     let Ok(store) = state.store() else { return };
     state.metrics.memory.relieved.inc();
     if let Err(error) = store.relieve().await {
-        tracing::warn!("memory is short, and could not be given up: {error}");
+        tracing::warn!("memory is short, and the store could not release any: {error}");
     }
     let _ = spawn_blocking(allocator::give_back).await;
 }

@@ -14,8 +14,7 @@ use crate::config::StoreConfig;
 /// The system's list of users.
 const USERS: &str = "/etc/passwd";
 
-/// Refuses to write as root into another user's folder: the data folder, or a subfolder where this store keeps
-/// files.
+/// Refuses to write as root into another user's folder: the data folder, or a subfolder where this store keeps files.
 pub fn refuse_foreign(data_dir: &Path, store: &StoreConfig) -> Result<(), ServerError> {
     let below = match store {
         StoreConfig::Embedded => ["embedded", "embedded/wal", "embedded/parts"],

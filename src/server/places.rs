@@ -57,8 +57,7 @@ impl Places {
         })
     }
 
-    /// Waits for a place: one that is free or given up, or a spare one if no connection can give
-    /// way.
+    /// Waits for a place: one that is free or given up, or a spare one if no connection can give way.
     pub(super) async fn take(self: &Arc<Self>) -> Place {
         let mut asked = Asked::Nobody(None);
         loop {
@@ -201,8 +200,7 @@ impl Place {
         });
     }
 
-    /// Notes that the client has read all available data of an answer, or that the answer was
-    /// aborted.
+    /// Notes that the client has read all available data of an answer, or that the answer was aborted.
     pub(super) fn read(&self) {
         self.change_unread(|phase| {
             phase.read = Instant::now();
@@ -231,8 +229,7 @@ impl Place {
         }
     }
 
-    /// Notes the login of a request. Before the first successful login, every request counts as
-    /// refused.
+    /// Notes the login of a request. Before the first successful login, every request counts as refused.
     pub(super) fn judged(&self, login: Login) {
         self.phase.send_if_modified(|phase| {
             let before = phase.refused;

@@ -149,15 +149,15 @@ fn hold_back(config: &mut Config, of_start: MemoryConfig) -> Option<String> {
         ("max-label-results-size", &mut lists.bytes, half / lists.at_once, &each),
         ("max-metadata-size", &mut writes.metadata_bytes, half / METADATA_COPIES, &metadata),
     ];
-    let mut told = Vec::new();
+    let mut held = Vec::new();
     for (setting, wanted, most, why) in wishes {
         if *wanted > most {
             let (read, taken) = (ShownSize::of(*wanted), ShownSize::of(most));
-            told.push(format!("{setting} is not {read} but {taken}, {why}"));
+            held.push(format!("{setting} is not {read} but {taken}, {why}"));
             *wanted = most;
         }
     }
-    (!told.is_empty()).then(|| told.join(", and "))
+    (!held.is_empty()).then(|| held.join(", and "))
 }
 
 #[cfg(test)]
@@ -167,23 +167,23 @@ mod tests {
 
     #[test]
     fn more_memory_for_a_query_than_fits_into_the_limit_of_the_start_is_held_back_and_told() {
-        let check = |settings: &[&str], bytes: usize, told: Option<&str>| {
+        let check = |settings: &[&str], bytes: usize, want: Option<&str>| {
             let all = std::iter::once("promkairos").chain(settings.iter().copied());
             let command = clap::Command::new("promkairos").args(arguments());
             let matches = command.try_get_matches_from(all).expect("known");
             let mut config = Config::load(&matches).expect("valid");
             let said = hold_back(&mut config, MemoryConfig { limit: 1 << 30 });
-            assert_eq!((config.queries.max_memory, said.as_deref()), (bytes, told), "{settings:?}");
+            assert_eq!((config.queries.max_memory, said.as_deref()), (bytes, want), "{settings:?}");
         };
         check(&["--memory-limit=1GiB"], 256 << 20, None);
         check(&["--memory-limit=1GiB", "--query-max-memory=512MiB"], 512 << 20, None);
-        let told = "query-max-memory is not 1GiB but 512MiB, half of the memory-limit of the start";
-        check(&["--memory-limit=4GiB", "--query-max-memory=1GiB"], 512 << 20, Some(told));
-        check(&["--memory-limit=4GiB"], 512 << 20, Some(told));
+        let want = "query-max-memory is not 1GiB but 512MiB, half of the memory-limit of the start";
+        check(&["--memory-limit=4GiB", "--query-max-memory=1GiB"], 512 << 20, Some(want));
+        check(&["--memory-limit=4GiB"], 512 << 20, Some(want));
         let list = "--max-label-results-size=512MiB";
-        let told = "query-max-memory is not 1GiB but 512MiB, half of the memory-limit \
+        let want = "query-max-memory is not 1GiB but 512MiB, half of the memory-limit \
                     of the start, and max-label-results-size is not 512MiB but 128MiB, half \
                     of the memory-limit of the start over label-max-concurrency";
-        check(&["--memory-limit=4GiB", list], 512 << 20, Some(told));
+        check(&["--memory-limit=4GiB", list], 512 << 20, Some(want));
     }
 }

@@ -49,7 +49,7 @@ pub(super) async fn run(
             Ok(_) => {}
             Err(error) => {
                 if let Some(times) = failures.count(1, Instant::now()) {
-                    tracing::warn!(times, "samples of the own metrics were not stored: {error}");
+                    tracing::warn!(times, "own metrics were not stored: {error}");
                 }
             }
         }
@@ -101,8 +101,7 @@ fn metadata(text: &str) -> Vec<MetadataEntry<'_>> {
     all
 }
 
-/// The labels and the value of a line of the text format, as `Metrics::encode` writes it; `None` for a
-/// comment.
+/// The labels and the value of a line of the text format, as `Metrics::encode` writes it; `None` for a comment.
 fn series_of(line: &str, instance: &str) -> Option<(Vec<u8>, f64)> {
     if line.starts_with('#') {
         return None;

@@ -83,10 +83,10 @@ pub(super) async fn open(
             live.follow(&Cluster::Write, &mut below);
             below.expected_cluster = home.as_ref().and_then(Home::expected_cluster);
             let metrics = metrics.cassandra.clone();
-            let (pages, told) = (state.clone(), live.clone());
+            let (pages, settings) = (state.clone(), live.clone());
             let open_below = move || {
                 let (below, metrics) = (below.clone(), metrics.clone());
-                let (pages, told, home) = (pages.clone(), told.clone(), home.clone());
+                let (pages, settings, home) = (pages.clone(), settings.clone(), home.clone());
                 async move {
                     let opened = CassandraStore::open(below, metrics.clone()).await;
                     count(&opened, &metrics);
@@ -95,7 +95,7 @@ pub(super) async fn open(
                         home.learn(store.cluster());
                     }
                     // The settings may have changed since the start.
-                    told.open_cassandra(store.clone())?;
+                    settings.open_cassandra(store.clone())?;
                     pages.open_cassandra(store.clone());
                     Ok(store as SharedStore)
                 }
@@ -108,10 +108,9 @@ pub(super) async fn open(
                     clusters::beside(config, cassandra, write, metrics, live, &obstacles)
                 }
                 Ack::Wal => {
-                    // The acknowledgement needs only the log, so Cassandra is opened in the
-                    // background.
+                    // The acknowledgement needs only the log, so Cassandra is opened in the background.
                     let (pages, write) = (state.clone(), obstacles.clone());
-                    let told = move |opening| {
+                    let note = move |opening| {
                         write.told("", &opening);
                         match opening {
                             Opening::Away(why) => {
@@ -123,7 +122,7 @@ pub(super) async fn open(
                         }
                     };
                     let patience = cassandra.request_timeout;
-                    let later = Later::begin("Cassandra", patience, open_below, told);
+                    let later = Later::begin("Cassandra", patience, open_below, note);
                     let metrics = &state.metrics.cassandra;
                     let below = Arc::new(later);
                     let below =
@@ -242,12 +241,12 @@ async fn open_parts(
     }
 }
 
-/// Log and part files belong together: logs an error if the log was removed. A folder without a mark, such as one of
-/// version 0.1 or a copy of the part files alone, is accepted.
+/// Logs an error if the log is missing although the part files contain flushed records. [`wal::check_there`] has
+/// refused a folder with a mark; without one (version 0.1, a copy of the part files alone) no more is known.
 fn check_together(log: &head::Options, flushed: u64, config: &Config) -> Result<(), StoreError> {
     if flushed > 0 && wal::is_new(&log.dir, log.disk.as_ref())? {
         tracing::error!(
-            "{} is gone: what it held and {} does not hold yet is lost",
+            "{} is gone: samples that were in it and are not in {} yet are lost",
             log.dir.display(),
             parts_dir(&config.data_dir).display()
         );

@@ -1,8 +1,6 @@
-//! TLS on accepted connections. Each handshake uses the web configuration that is in force at that
-//! moment.
+//! TLS on accepted connections. Each handshake uses the web configuration then in force.
 //!
-//! `places` limits the time of a handshake; a failed handshake is counted, and is not an error of
-//! the server.
+//! `places` limits the time of a handshake. A failed handshake is counted; it is no server error.
 
 use std::io;
 use std::sync::Arc;
@@ -58,13 +56,13 @@ impl Tls {
 
 /// Answers a client without TLS, and returns the error.
 async fn refuse(mut stream: Watched) -> io::Error {
-    let told = async {
+    let sent = async {
         stream.write_all(PLAIN).await?;
         stream.shutdown().await?;
         // Closing with unread bytes would reset the connection and lose the answer.
         tokio::io::copy(&mut stream.take(MOST_UNREAD), &mut tokio::io::sink()).await
     };
-    match told.await {
+    match sent.await {
         Ok(_) => io::Error::new(io::ErrorKind::InvalidData, "the client does not speak TLS"),
         Err(error) => error,
     }

@@ -40,7 +40,7 @@ pub(super) async fn follow(renewed: watch::Sender<Arc<WebConfig>>, metrics: WebM
             Look::Same => {
                 metrics.reload_successful.set(1);
                 if said.take().is_some() {
-                    tracing::info!("{path}: is again what is in force");
+                    tracing::info!("{path}: is the configuration in force again");
                 }
             }
             Look::New(config) if now.is_as(&before) => {
@@ -87,8 +87,7 @@ pub(super) fn take_at_once(
     }
 }
 
-/// Puts `new` in force if `current` still is; otherwise a newer configuration is in force, and nothing
-/// changes.
+/// Puts `new` in force if `current` still is; otherwise a newer configuration is in force, and nothing changes.
 fn take_over(
     renewed: &watch::Sender<Arc<WebConfig>>,
     current: &Arc<WebConfig>,
@@ -107,8 +106,8 @@ fn take_over(
         for warning in new.warnings.iter().chain(&of_now).chain(&new.exposed_files()) {
             tracing::warn!("{warning}");
         }
-        if let Some(told) = new.users_without_line() {
-            tracing::info!("{told}");
+        if let Some(text) = new.users_without_line() {
+            tracing::info!("{text}");
         }
         metrics.certificate_ends(new.certificate_not_after);
         metrics.reload_successful.set(1);

@@ -33,8 +33,7 @@ use passwords::{Busy, Passwords};
 use rate::Bucket;
 pub(super) use rate::limit;
 
-/// Default headers of every answer: answers are data, so a browser must neither execute nor frame
-/// them.
+/// Default headers of every answer: answers are data, so a browser must neither execute nor frame them.
 const HEADERS: [(HeaderName, &str); 4] = [
     (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
     (header::REFERRER_POLICY, "no-referrer"),
@@ -127,7 +126,7 @@ impl Access {
         let Some(times) = self.refused.lock().count(1, Instant::now()) else { return };
         let user: Option<String> = user.map(|user| user.chars().take(NAME_SHOWN).collect());
         let peer = peer.map(|peer| peer.to_string());
-        tracing::warn!(times, user, peer, "a login was refused; of several the last one is shown");
+        tracing::warn!(times, user, peer, "a login was refused; of several, the last is logged");
     }
 }
 
@@ -221,7 +220,7 @@ pub(super) async fn admit(
             if let Denied::Wrong(user) = denied {
                 state.access.say_refused(user.as_deref(), peer);
             }
-            tracing::debug!("a request to {} has no credentials that hold", request.uri().path());
+            tracing::debug!("a request to {} has no valid credentials", request.uri().path());
             let refused = Extension(Login::Refused);
             (StatusCode::UNAUTHORIZED, refused, AppendHeaders(SCHEMES), "Unauthorized\n")
                 .into_response()
@@ -238,8 +237,7 @@ fn outcome(rights: &Result<Rights, Denied>) -> LoginOutcome {
     }
 }
 
-/// Adds the headers of the web configuration, except blank ones, and the defaults that it does not
-/// name.
+/// Adds the headers of the web configuration, except blank ones, and the defaults that it does not name.
 fn add_headers(web: &WebConfig, headers: &mut HeaderMap) {
     let is_said = |name: &HeaderName| web.headers.iter().any(|(said, _)| name.as_str() == *said);
     for (name, value) in HEADERS.into_iter().filter(|(name, _)| !is_said(name)) {

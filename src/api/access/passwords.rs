@@ -97,10 +97,10 @@ impl Passwords {
         if checks.len() >= PASSWORD_CHECKS || of_peer >= PASSWORD_CHECKS_PER_PEER {
             return Err(Busy);
         }
-        let (told, is_right) = watch::channel(None);
+        let (sender, is_right) = watch::channel(None);
         checks.insert(code, Check { peer, is_right: is_right.clone() });
         let (hash, password) = (hash.clone(), Secret::new(password.to_owned()));
-        tokio::spawn(self.shared.clone().check(code, hash, password, told));
+        tokio::spawn(self.shared.clone().check(code, hash, password, sender));
         Ok(is_right)
     }
 
@@ -121,7 +121,7 @@ impl Shared {
         code: Code,
         hash: Secret,
         password: Secret,
-        told: watch::Sender<Option<bool>>,
+        sender: watch::Sender<Option<bool>>,
     ) {
         let turn = self.one_at_a_time.clone().acquire_owned().await.expect("never closed");
         let checked = spawn_blocking(move || {
@@ -137,12 +137,11 @@ impl Shared {
             right.insert(code);
         }
         self.checks.lock().remove(&code);
-        told.send_replace(Some(is_right));
+        sender.send_replace(Some(is_right));
     }
 }
 
-/// The unit that counts as one address: for IPv6 the /64 network, because a client usually has a
-/// whole one.
+/// The unit that counts as one address: for IPv6 the /64 network, because a client usually has a whole one.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),
@@ -209,9 +208,9 @@ mod tests {
         let mut right = begin("right", peer(2)).expect("a place");
         assert_eq!(passwords.shared.checks.lock().len(), PASSWORD_CHECKS_PER_PEER + 1);
         drop(turn);
-        assert_eq!(*right.wait_for(Option::is_some).await.expect("told"), Some(true));
+        assert_eq!(*right.wait_for(Option::is_some).await.expect("sent"), Some(true));
         for mut guess in guesses {
-            assert_eq!(*guess.wait_for(Option::is_some).await.expect("told"), Some(false));
+            assert_eq!(*guess.wait_for(Option::is_some).await.expect("sent"), Some(false));
         }
         begin("one more", peer(1)).expect("there are places again");
     }

@@ -34,8 +34,7 @@ impl Bucket {
     fn take(&self, limit: RateLimit, now: Instant) -> Result<(), Duration> {
         let mut full_at = self.0.lock();
         let whole = limit.interval.saturating_mul(limit.burst);
-        // Tokens that were taken under a previous limit count as at most the whole bucket of this
-        // one.
+        // Tokens that were taken under a previous limit count as at most the whole bucket of this one.
         let lacking = full_at.saturating_duration_since(now).min(whole);
         let taken = lacking.saturating_add(limit.interval);
         let (left, answer) = match taken <= whole {

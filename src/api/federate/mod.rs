@@ -71,8 +71,7 @@ async fn written(
         }
         let external = state.global().external_labels.clone();
         found.iter_mut().for_each(|one| one.external = external.clone());
-        // In protocol buffers a family is built before it is appended to the page, so it is in
-        // memory twice.
+        // In protocol buffers a family is built before it is appended to the page, so it is in memory twice.
         let copies = if format.encoding == Encoding::Protobuf { 2 } else { 1 };
         let bytes = found.iter().map(|one: &Newest| copies * one.bytes_on_page(format.encoding));
         let mut page_held = state.evaluator().engine.nothing();

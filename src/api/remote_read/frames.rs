@@ -17,8 +17,7 @@ use crate::model::LabelsRef;
 
 use super::protobuf::{bytes_len, int_len, put_bytes, put_int, put_length, put_uint};
 
-/// Appends a series in one frame, or in several if it is too large for one. A series without chunks
-/// has no frame.
+/// Appends a series in one frame, or in several if it is too large for one. A series without chunks has no frame.
 pub(super) fn push_series(
     out: &mut Vec<u8>,
     labels: LabelsRef<'_>,

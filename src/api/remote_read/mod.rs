@@ -99,8 +99,8 @@ impl ReadGate {
                 metrics.limits.reached(SETTING);
                 let ReadLimits { at_once, wait, .. } = self.limits;
                 let what = format!(
-                    "no turn within {wait:?}: too many remote reads, of which {at_once} are under way \
-                     at a time, which is the setting {SETTING}"
+                    "no permit within {wait:?}: too many remote reads, of which {at_once} run at a time, \
+                     which is the setting {SETTING}"
                 );
                 Err(StoreError::Unavailable { what, retry_after: RETRY_AFTER }.into())
             }
@@ -121,8 +121,7 @@ pub(super) async fn remote_read(
     let most = state.writes.limits().decoded_bytes;
     if let Err(refused) = check_decoded(&body.bytes, most) {
         state.metrics.http.limits.reached(DECODED_SIZE);
-        // Beyond the largest value of the setting the decoder refuses the body, in Prometheus'
-        // words.
+        // Beyond the largest value of the setting the decoder refuses the body, in Prometheus' words.
         if most < MAX_DECODED_BYTES {
             return Err(refused);
         }
@@ -304,7 +303,7 @@ mod tests {
         let state = limited(ReadLimits { wait, ..ReadLimits::default() }).await;
         let refused = async |response_type| {
             let read = remote_read(State(state.clone()), HeaderMap::new(), request(response_type));
-            let answer = read.await.expect_err("there is no turn").into_response();
+            let answer = read.await.expect_err("no permit is free").into_response();
             assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
             assert!(answer.headers().contains_key(RETRY_AFTER));
         };
@@ -328,8 +327,7 @@ mod tests {
             for _ in 0..3 * MAX_CONCURRENT_READS {
                 let read =
                     remote_read(State(state.clone()), HeaderMap::new(), request(response_type));
-                // Each read gets its permit although no client takes anything of the earlier
-                // answers.
+                // Each read gets its permit although no client takes anything of the earlier answers.
                 held.push(read.await.expect("an answer").into_body());
             }
             let all = state.reads.all.acquire_many(MAX_CONCURRENT_READS as u32).await;

@@ -26,8 +26,7 @@ pub(super) struct ReadRequest {
 /// One query. Hints are ignored: the range is the one of the query.
 #[derive(Debug)]
 pub(super) struct Query {
-    /// All must match. A query without matchers has an empty answer, as in Prometheus; a store would select
-    /// everything.
+    /// All must match. A query without matchers has an empty answer, as in Prometheus; a store would select everything.
     pub(super) matchers: Vec<Matcher>,
     /// Inclusive at both ends; the end may be before the start.
     pub(super) range: TimeRange,
@@ -238,7 +237,7 @@ mod tests {
         let body = snappy::compress(&with_patterns([".*"].into_iter())).expect("small");
         let mut set = PatternSet::immediate();
         let error = ReadRequest::decode(&body, &mut set, &Caller(&|| true));
-        let error = error.expect_err("nobody waits");
+        let error = error.expect_err("the caller has gone");
         assert!(matches!(error, ApiError::Aborted(_)), "{error}");
     }
 

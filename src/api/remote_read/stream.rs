@@ -1,8 +1,8 @@
 //! Streams answers: STREAMED_XOR_CHUNKS, and answers that are complete already.
 //!
 //! A separate task reads the store and has the workers encode; a channel with one slot to the connection
-//! gives back-pressure. Output is cut into small pieces, so that a slow client is told apart from a
-//! stalled one. The task holds the permit of the read. It ends when the client disconnects or accepts
+//! gives back-pressure. Output is cut into small pieces, so that a slow client does not count as
+//! stalled. The task holds the permit of the read. It ends when the client disconnects or accepts
 //! nothing for [`ReadLimits::stall`](super::ReadLimits). The body ends cleanly only after the explicit
 //! end: any other outcome of the task aborts the connection, so that a client never takes a part for the
 //! whole.
@@ -76,8 +76,7 @@ pub(super) fn whole(
     tokio::spawn(async move {
         let _permits = permits;
         for piece in block.chunks(ANSWER_PIECE_BYTES) {
-            // Copied, so that a client that is slow with the last pieces does not keep the whole
-            // answer in memory.
+            // Copied, so that a client that is slow with the last pieces does not keep the whole answer in memory.
             let piece = Bytes::copy_from_slice(piece);
             if sender.send_timeout(Ok(Some(piece)), stall).await.is_err() {
                 return;

@@ -31,8 +31,7 @@ pub(super) fn of_protocol(chunks: &[Chunk], range: TimeRange) -> Result<Vec<Chun
             sent.extend(encode_points(&points_in(chunk, range)?));
         }
     }
-    // Prometheus gives no reset hint for the newest chunk either, because it is still being
-    // written.
+    // Prometheus gives no reset hint for the newest chunk either, because it is still being written.
     if let Some(last) = sent.last_mut() {
         *last = last.without_reset_before();
     }
@@ -177,8 +176,7 @@ mod tests {
         }
     }
 
-    /// The points that are sent of `chunks`; checks their order, their range, and the times of each
-    /// chunk.
+    /// The points that are sent of `chunks`; checks their order, their range, and the times of each chunk.
     fn sent(chunks: &[Chunk], range: TimeRange) -> Vec<Point> {
         let sent = of_protocol(chunks, range).expect("own bytes");
         let mut points: Vec<Point> = Vec::new();

@@ -1,5 +1,4 @@
-//! The active series, identified by a 64-bit hash of their labels. Each is active until a minute that
-//! writes move on.
+//! The active series, by a 64-bit hash of their labels. Each expires in a minute that writes postpone.
 //!
 //! A write to known series only reads the table: it takes no lock for a series and allocates nothing.
 //! Senders name their series in the same order each time, so the series that followed the previous one

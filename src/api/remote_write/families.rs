@@ -52,8 +52,7 @@ impl Families {
     /// Removes refused entries from a batch, and returns which ones and why.
     pub(super) fn judge(&self, most: usize, batch: &mut WriteBatch<'_>) -> Rejections {
         let mut rejections = Rejections::default();
-        // Version 2 sends metadata with every request, so it is usually known: first try without
-        // the write lock.
+        // Version 2 sends metadata with every request, so it is usually known: first try without the write lock.
         let sizes: Vec<(u64, u32)> = batch
             .metadata
             .iter()
@@ -83,8 +82,7 @@ impl Families {
             }
             is_taken
         });
-        // Targets serve only to name refused entries, and no longer match the entries that are
-        // left.
+        // Targets serve only to name refused entries, and no longer match the entries that are left.
         batch.metadata_targets.clear();
         rejections
     }

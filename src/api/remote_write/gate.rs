@@ -1,7 +1,6 @@
 //! The limits of remote writes that are settings, and the check of a request against them.
 //!
-//! Limits may change while the server runs; a request is judged by the limits at the time it is
-//! decoded.
+//! Limits may change while the server runs; a request is judged by the limits when it is decoded.
 
 use std::time::Instant;
 

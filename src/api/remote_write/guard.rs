@@ -22,8 +22,7 @@ use crate::model::{
 
 /// How long a series stays active, in minutes.
 const ACTIVE: u32 = 60;
-/// The same for a series that was learned from the store: a sender that continues has written by
-/// then.
+/// The same for a series that was learned from the store: a sender that continues has written by then.
 const LEARNED: u32 = 15;
 /// Minutes between two sweeps of inactive series.
 const SWEEP: u32 = 5;
@@ -219,8 +218,7 @@ impl Guard {
         refused
     }
 
-    /// Removes inactive series, every few minutes. The lock is released between steps, so that writes are
-    /// not blocked.
+    /// Removes inactive series, every few minutes. The lock is released between steps, so that writes are not blocked.
     pub(super) fn sweep(&self, now: Instant) {
         let minute = self.minute(now);
         let swept = self.swept.load(Ordering::Relaxed);

@@ -30,8 +30,7 @@ pub(super) const BODY_SIZE: &str = "max-request-body-size";
 pub(crate) const DECODED_SIZE: &str = "max-decoded-body-size";
 /// Bytes of one permit.
 const PIECE: usize = 16 << 10;
-/// Memory of a decoded request per byte of its message. A message that needs more takes all the
-/// room.
+/// Memory of a decoded request per byte of its message. A message that needs more takes all the room.
 const EXPANSION: usize = 3;
 /// The same for remote write 2.0, whose label sets are assembled from shared texts.
 const EXPANSION_OF_SYMBOLS: usize = 16;
@@ -78,8 +77,7 @@ impl Intake {
         Self::with_room(bodies, limits::MAX_DECODED_BYTES_IN_FLIGHT as u64, body_timeout)
     }
 
-    /// Like [`Self::new`], with room for `bodies` bytes of bodies and `decoded` bytes of decoded
-    /// requests.
+    /// Like [`Self::new`], with room for `bodies` bytes of bodies and `decoded` bytes of decoded requests.
     pub(crate) fn with_room(bodies: u64, decoded: u64, body_timeout: Duration) -> Self {
         let pieces = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX) / PIECE;
         let (body_pieces, decoded_pieces) = (pieces(bodies), pieces(decoded));
@@ -103,8 +101,7 @@ impl Intake {
         )
     }
 
-    /// Reads a body of at most `most` bytes within its time limit; a body that is too large or too
-    /// slow is counted.
+    /// Reads a body of at most `most` bytes within its time limit; a body that is too large or too slow is counted.
     pub(crate) async fn read(
         &self,
         headers: &HeaderMap,
@@ -266,8 +263,7 @@ pub(super) fn beyond_decoded(declared: u64, most: usize) -> Refusal {
     Refusal::Limit { what, setting: DECODED_SIZE, most: ShownSize::of(most).to_string() }
 }
 
-/// Runs `decode` on a message of `length` bytes; a long one does not block other tasks of the
-/// runtime.
+/// Runs `decode` on a message of `length` bytes; a long one does not block other tasks of the runtime.
 pub(super) fn run_long<T>(length: usize, decode: impl FnOnce() -> T) -> T {
     let threads = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
     if threads && length > LONG_MESSAGE_BYTES {

@@ -34,24 +34,23 @@ const WAIT: Duration = Duration::from_secs(10);
 pub async fn learn_series(state: &Arc<AppState>, store: &SharedStore) {
     state.writes.guard.set_learning(true);
     let limits = state.writes.limits();
-    let (told, learned) = oneshot::channel::<()>();
+    let (done, learned) = oneshot::channel::<()>();
     let (state, store) = (state.clone(), store.clone());
     tokio::spawn(async move {
         let asked = loop {
-            match timeout(PATIENCE, ask_until_told(&state, &store)).await {
-                // The store refused new series meanwhile, so they were not counted; only the store
-                // can list them.
+            match timeout(PATIENCE, ask_until_known(&state, &store)).await {
+                // The store refused new series meanwhile, so they were not counted; only the store can list them.
                 Err(_) if state.pressure.level() >= Level::Full => {}
                 asked => break asked,
             }
         };
         state.writes.guard.set_learning(false);
         state.publish_active_series();
-        drop(told);
+        drop(done);
         match asked {
             Ok(series) => tracing::info!("loaded {series} active series from the store"),
             Err(_) => tracing::warn!(
-                "the store did not tell all its series: those written since the start count"
+                "the store did not list all series: only those written since the start count"
             ),
         }
     });
@@ -69,20 +68,20 @@ pub async fn learn_metadata(state: &AppState, store: &SharedStore) {
             state.publish_active_series();
         }
         Err(error) => tracing::warn!(
-            "the store does not tell its metadata, and what it has does not count: {error}"
+            "cannot read the metadata of the store, which then does not count: {error}"
         ),
     }
 }
 
 /// Reads until the guard has all series; returns their number.
-async fn ask_until_told(state: &AppState, store: &SharedStore) -> usize {
+async fn ask_until_known(state: &AppState, store: &SharedStore) -> usize {
     let mut pause = PAUSE;
     loop {
         match ask(state, store).await {
-            Ok(Told::All { series }) => return series,
+            Ok(Learned::All { series }) => return series,
             // Active senders will have written before the time is up.
-            Ok(Told::InPart) => return std::future::pending().await,
-            Err(error) => tracing::debug!("the store does not tell its series yet: {error}"),
+            Ok(Learned::InPart) => return std::future::pending().await,
+            Err(error) => tracing::debug!("the store cannot list its series yet: {error}"),
         }
         sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
@@ -90,7 +89,7 @@ async fn ask_until_told(state: &AppState, store: &SharedStore) -> usize {
 }
 
 /// The result of one read.
-enum Told {
+enum Learned {
     All {
         series: usize,
     },
@@ -98,7 +97,7 @@ enum Told {
     InPart,
 }
 
-async fn ask(state: &AppState, store: &SharedStore) -> Result<Told, StoreError> {
+async fn ask(state: &AppState, store: &SharedStore) -> Result<Learned, StoreError> {
     let now = state.clock.now_ms();
     let range = TimeRange::new(now - LAST, now + AHEAD);
     let all = SeriesQuery { matchers: Vec::new(), range, limit: ListSize::UNLIMITED };
@@ -118,5 +117,5 @@ async fn ask(state: &AppState, store: &SharedStore) -> Result<Told, StoreError> 
             Err(error) => return Err(error),
         }
     }
-    Ok(if is_all { Told::All { series } } else { Told::InPart })
+    Ok(if is_all { Learned::All { series } } else { Learned::InPart })
 }

@@ -213,8 +213,7 @@ async fn accept(
     Ok(outcome)
 }
 
-/// The refusal of a body that does not decode. A value beyond the largest value of a setting is beyond
-/// the setting too.
+/// The refusal of a body that does not decode. A value beyond the largest value of a setting is beyond the setting too.
 fn undecoded(error: WireError, limits: &WriteLimits) -> Refusal {
     let WireError::Limit { what, limit } = error else { return error.into() };
     let (setting, most) = match what {
@@ -240,8 +239,8 @@ fn respond(
                 StatusCode::NO_CONTENT.into_response()
             } else {
                 let reasons = reasons(&written.rejections);
-                let told = reasons.trim_end().replace('\n', "; ");
-                tracing::debug!("parts of a remote write were refused: {told}");
+                let line = reasons.trim_end().replace('\n', "; ");
+                tracing::debug!("parts of a remote write were refused: {line}");
                 (refused_status(&written.rejections, beyond_series), reasons).into_response()
             }
         }
@@ -293,8 +292,7 @@ fn count(outcome: &WriteOutcome, metrics: &IngestMetrics) {
 
 /// Most bytes of a reason in the answer.
 const LINE: usize = 480;
-/// The answer for stored data needs no reservation: all lines with their ends, and the last one,
-/// fit.
+/// The answer for stored data needs no reservation: all lines with their ends, and the last one, fit.
 const _: () = assert!(Rejections::KEPT * (LINE + "…\n".len()) + 64 <= unsent::LITTLE);
 
 /// The reasons, one a line, the first one first: senders log the first 256 or 1,024 bytes.

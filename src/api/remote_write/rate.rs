@@ -1,7 +1,7 @@
 //! Limits the samples per second.
 //!
-//! A request is accepted while any allowance is left, even if it has more samples; later requests wait until
-//! the debt is paid. So a request larger than one second's allowance passes, and the average rate holds.
+//! A request is accepted while any allowance is left, even if it has more samples; later requests are
+//! refused until the debt is paid. So a request larger than one second's allowance passes, and the average rate holds.
 
 use std::time::{Duration, Instant};
 
