@@ -1,6 +1,5 @@
-//! What the table of settings makes: flags, variables, the help, and what a file may hold.
-//!
-//! Nothing is read or checked here but the form of the command line.
+//! Derives flags, environment variables, the help and the keys of the file from the table of
+//! settings. Checks nothing but the form of the command line.
 
 use clap::{Arg, ArgAction};
 
@@ -8,21 +7,21 @@ use super::bounds::Bounds;
 use super::setting::Setting;
 use super::settings::SETTINGS;
 
-/// What the value of a setting may be in the file, besides a text.
+/// The form that the value of a setting may have in the file. A text is always allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     /// A text, a number, true or false.
     Scalar,
-    /// The same, or a list of them: in text they have commas between them.
+    /// A scalar, or a list of scalars. The text form separates them with commas.
     List,
     /// A table.
     Table,
-    /// A list, whose items may have commas, or a table.
+    /// A list whose items may contain commas, or a table.
     ListOrTable,
 }
 
 impl Setting {
-    /// Its key in the file, which is its id among the arguments too.
+    /// Its key in the file, and its clap argument id.
     pub fn key(&self) -> String {
         self.name.replace('-', "_")
     }
@@ -32,7 +31,7 @@ impl Setting {
         format!("PROMKAIROS_{}", self.key().to_ascii_uppercase())
     }
 
-    /// The sentence of the help, with the least and the most that it may be.
+    /// The sentence of the help, with the bounds of the value.
     pub fn meaning(&self) -> String {
         match Bounds::of(self.name) {
             Some(bounds) => format!("{}; {}", self.help, bounds.told()),
@@ -40,7 +39,7 @@ impl Setting {
         }
     }
 
-    /// What its value may be in the file.
+    /// The form that its value may have in the file.
     pub(super) fn shape(&self) -> Shape {
         match self.value {
             "TABLE" => Shape::Table,
@@ -50,12 +49,12 @@ impl Setting {
         }
     }
 
-    /// Whether its value is a text, and never a number, `true` or `false`; of a list each item.
+    /// Whether its value, or each item of a list, is a text and never a number, `true` or `false`.
     pub(super) fn is_text(&self) -> bool {
         !self.is_switch() && !self.is_quantity() && !["CODE", "N|DC=N,..."].contains(&self.value)
     }
 
-    /// Whether its value is a list or a table: it is never repeated in an error.
+    /// Whether its value is a list or a table, which is never repeated in an error.
     pub(super) fn is_structured(&self) -> bool {
         matches!(self.shape(), Shape::Table | Shape::ListOrTable)
     }
@@ -88,7 +87,7 @@ impl Setting {
         if self.is_switch() {
             argument.num_args(0..=1).require_equals(true).default_missing_value("true")
         } else {
-            // So that a negative number is refused as a value, not as a flag that nobody knows.
+            // A negative number is refused as a value, not as an unknown flag.
             argument.allow_hyphen_values(self.is_quantity())
         }
     }
@@ -105,7 +104,7 @@ pub fn arguments() -> Vec<Arg> {
     std::iter::once(file).chain(SETTINGS.iter().map(Setting::argument)).collect()
 }
 
-/// The key that was probably meant by `key`.
+/// The known key that is closest to `key`, a probable misspelling.
 pub(super) fn nearest(key: &str, known: impl Iterator<Item = String>) -> Option<String> {
     let key = key.replace('-', "_").to_ascii_lowercase();
     known

@@ -1,5 +1,5 @@
-//! The least and the most that a setting may be, where that is fixed: what beyond is refused, and what the help
-//! and the reference page say. Bounds that depend on other settings stand where these are read.
+//! Fixed minimum and maximum of settings, enforced when they are read and named in the help and on the
+//! reference page. Bounds that depend on other settings are checked where those settings are read.
 
 use crate::limits;
 use crate::model::ShownSize;
@@ -26,10 +26,10 @@ const fn size(least: u64, most: usize) -> Bounds {
     Bounds { least, most: most as u64, unit: Unit::Size }
 }
 
-/// No bound above.
+/// No upper bound.
 const ANY: usize = usize::MAX;
 
-/// All settings that have such bounds.
+/// All settings that have fixed bounds.
 const BOUNDS: [(&str, Bounds); 11] = [
     ("wal-limit", size(64 << 20, ANY)),
     ("flush-memory", size(16 << 20, ANY)),
@@ -45,12 +45,12 @@ const BOUNDS: [(&str, Bounds); 11] = [
 ];
 
 impl Bounds {
-    /// Those of a setting; `None` = it has none that are fixed.
+    /// The bounds of a setting; `None` = it has no fixed bounds.
     pub(super) fn of(name: &str) -> Option<Self> {
         BOUNDS.iter().find(|(known, _)| *known == name).map(|(_, bounds)| *bounds)
     }
 
-    /// Refuses what is beyond them, in words.
+    /// Refuses a value outside the bounds; the error names them.
     pub(super) fn check(self, value: u64) -> Result<(), String> {
         match (self.least..=self.most).contains(&value) {
             true => Ok(()),
@@ -58,7 +58,7 @@ impl Bounds {
         }
     }
 
-    /// In words, as in `at least 8 bytes, at most 1KiB`.
+    /// The bounds in words, such as `at least 8 bytes, at most 1KiB`.
     pub(super) fn told(self) -> String {
         let is_open = self.most == ANY as u64;
         let least = format!("at least {}", self.unit.shown(self.least));
@@ -91,7 +91,7 @@ mod tests {
             let setting = SETTINGS.iter().find(|setting| setting.name == name).expect(name);
             let meaning = setting.meaning();
             assert!(meaning.ends_with(&format!("; {}", bounds.told())), "{name}: {meaning}");
-            // What is within is not only what the default happens to be.
+            // The bounds allow more than the default.
             if let (Some(text), Unit::Size) = (setting.default, bounds.unit) {
                 let default = parse_size(text).expect(name);
                 assert!((bounds.least..=bounds.most).contains(&default), "{name}: {default}");

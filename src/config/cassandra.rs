@@ -14,7 +14,7 @@ use super::{
 };
 pub use tls::TlsConfig;
 
-/// How to reach Cassandra and what to ask of it.
+/// How to reach Cassandra, and how to read and write there.
 #[derive(Debug, Clone)]
 pub struct CassandraConfig {
     /// `host:port` of the nodes to ask first; at least one.
@@ -35,21 +35,21 @@ pub struct CassandraConfig {
     pub tls: Option<TlsConfig>,
     /// Compression of the connections.
     pub compression: Compression,
-    /// How long a write or a page of a read may take, repetitions included.
+    /// Timeout of a write or of one page of a read, retries included.
     pub request_timeout: Duration,
-    /// Statements that may be under way at once; at least 1.
+    /// Statements in flight at once; at least 1.
     pub max_in_flight: usize,
-    /// Bytes for the series that stand in the index, about.
+    /// Bytes, approximately, of the cache of series that are in the index.
     pub series_cache_bytes: usize,
-    /// Where settled points that were read are kept; `None` = they are not.
+    /// Cache of settled points that were read; `None` = no cache.
     pub read_cache: Option<ReadCacheConfig>,
-    /// How long the log keeps what Cassandra has acknowledged and may lose; `None` = as its settings say.
+    /// How long the log keeps samples that Cassandra has acknowledged but may still lose; `None` = as the log's settings say.
     pub keep_unsynced: Option<Duration>,
-    /// How long samples are kept of the metrics whose names match; zero = for ever.
+    /// Retention of the metrics whose names match; zero = for ever.
     pub ttl_by_metric: Vec<(String, Duration)>,
     /// Which tags are indexed.
     pub tag_index: TagIndexConfig,
-    /// Clusters with older data.
+    /// Clusters that hold older data.
     pub read_clusters: Vec<ReadClusterConfig>,
     /// The cluster for metadata; `None` = this one.
     pub metadata_cluster: Option<Box<Self>>,
@@ -58,7 +58,7 @@ pub struct CassandraConfig {
 /// Replication of a new keyspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Replication {
-    /// `SimpleStrategy` with so many copies.
+    /// `SimpleStrategy` with this number of copies.
     Simple(u32),
     /// `NetworkTopologyStrategy`: copies in each data centre.
     ByDatacenter(Vec<(String, u32)>),
@@ -92,7 +92,7 @@ pub struct Credentials {
     pub username: String,
     /// The password.
     pub password: Secret,
-    /// Where it is from.
+    /// The file that holds the password.
     pub file: PathBuf,
 }
 
@@ -108,13 +108,13 @@ pub enum Compression {
 }
 
 impl CassandraConfig {
-    /// The settings of Cassandra alone, whichever store serves.
+    /// Loads only the settings of Cassandra, whichever store is chosen.
     pub fn load(matches: &ArgMatches) -> Result<Self, ConfigError> {
         Self::from_raw(&Raw::gather(matches)?)
     }
 
-    /// The same settings for another keyspace, by `host[:port]` with commas between them; an error
-    /// says what is wrong with them.
+    /// The same settings for another keyspace at `host[:port]`, comma-separated; an error says what
+    /// is wrong with these arguments.
     pub fn elsewhere(&self, hosts: &str, keyspace: &str) -> Result<Self, String> {
         let contact_points = parse_contact_points(hosts)?;
         check_keyspace(keyspace)?;
@@ -186,7 +186,7 @@ fn parse_contact_points(text: &str) -> Result<Vec<String>, String> {
         match point.rsplit_once(':').map(|(host, port)| (host, port.parse::<u16>())) {
             Some((host, Ok(_))) if !host.is_empty() => points.push(point.to_owned()),
             None => points.push(format!("{point}:9042")),
-            // Not repeated: it may be a login in the wrong place.
+            // The value is not repeated: it may be a login in the wrong place.
             _ => return Err(format!("node {} is not host:port", at + 1)),
         }
     }
@@ -208,14 +208,14 @@ fn check_keyspace(name: &str) -> Result<(), &'static str> {
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || name.len() > 48 || !valid {
         return Err("must be a letter and up to 47 letters, digits or underscores");
     }
-    // Without quotes Cassandra takes it as lower case, and so does KairosDB: another keyspace than one of this name.
+    // Cassandra and KairosDB fold an unquoted name to lower case: it would name another keyspace.
     if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
         return Err("must be in lower case, as KairosDB and cqlsh take a name without quotes");
     }
     Ok(())
 }
 
-/// A number, `dc1=3,dc2=2` (or `dc1:3,dc2:2`), or the map that CQL would have.
+/// A number, `dc1=3,dc2=2` (or `dc1:3,dc2:2`), or the map as CQL writes it.
 fn replication(raw: &Raw) -> Result<Replication, ConfigError> {
     const NAME: &str = "cassandra-replication";
     let refused = || raw.refuse(NAME, "must be a number, dc1=3,dc2=2, or a replication map of CQL");
@@ -248,7 +248,7 @@ fn replication(raw: &Raw) -> Result<Replication, ConfigError> {
     }
 }
 
-/// A name that can stand in a CQL string without escaping.
+/// Whether a name needs no escaping in a CQL string.
 fn is_datacenter(name: &str) -> bool {
     !name.is_empty()
         && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ' '))
@@ -481,7 +481,7 @@ pub(super) mod tests {
         assert_eq!(a.cassandra.contact_points, ["x:1", "y:9042"]);
         assert_eq!((&*a.cassandra.keyspace, a.cassandra.compression), ("now", Compression::Lz4));
         assert_eq!(a.cassandra.tag_index.metrics["m"].len(), 1);
-        // What belongs to one cluster alone.
+        // Settings of one cluster are not inherited by another.
         assert!(a.cassandra.tls.is_none() && a.cassandra.local_datacenter.is_none());
         assert_eq!((&*b.name, b.start, b.end, &*b.cassandra.keyspace), ("b", None, None, "old"));
         assert_eq!(b.cassandra.read_consistency, Consistency::One);

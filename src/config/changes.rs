@@ -1,9 +1,9 @@
-//! What is different between two readings of the settings, and what of it holds at once.
+//! The differences between two readings of the settings, and which of them apply without a restart.
 
 use super::cassandra::tls::FILES;
 use super::{CassandraConfig, Config};
 
-/// Settings that hold as soon as they are read again.
+/// Settings that apply as soon as they are read again.
 const LIVE: [&str; 47] = [
     "cassandra-username",
     PASSWORD_FILE,
@@ -54,16 +54,16 @@ const LIVE: [&str; 47] = [
     "log-level",
 ];
 
-/// A setting whose file may say something else while its text stays.
+/// A setting whose file may change while the setting's own text stays the same.
 const PASSWORD_FILE: &str = "cassandra-password-file";
 
-/// Whether a setting holds as soon as it is read again, without a restart.
+/// Whether a setting applies as soon as it is read again, without a restart.
 pub fn is_live(name: &str) -> bool {
     LIVE.contains(&name)
 }
 
-/// The names of the settings whose text differs, in the order of the help; those of the files with the
-/// password and the certificates where what they hold does, of whichever cluster.
+/// The names of the settings whose text differs, in the order of the help. Settings that name files
+/// with passwords or certificates of any cluster differ if the content of the file does.
 pub fn changed(one: &Config, other: &Config) -> Vec<&'static str> {
     let names = super::SETTINGS.iter().map(|setting| setting.name);
     let holds_other = |name: &str| match name {
@@ -76,8 +76,8 @@ pub fn changed(one: &Config, other: &Config) -> Vec<&'static str> {
     names.filter(|name| holds_other(name) || one.said.get(name) != other.said.get(name)).collect()
 }
 
-/// Whether something of a cluster is different that both know. One that is new or gone is another setting's
-/// change.
+/// Whether a property of a cluster differs that is in both configurations. Clusters that were added
+/// or removed count as a change of another setting.
 fn differ<T: PartialEq>(
     one: &Config,
     other: &Config,

@@ -1,9 +1,9 @@
-//! Settings whose values are a few words, for completions: whether a value is valid is decided where it
-//! is read.
+//! Settings that accept a few fixed words, for shell completions. Their values are validated where
+//! they are read.
 
 use super::setting::Setting;
 
-/// The values that a setting may have, where they can be counted; else nothing.
+/// The words that the setting accepts; empty where its values are not a fixed list.
 pub fn choices(setting: &Setting) -> &'static [&'static str] {
     match setting.name {
         _ if setting.value == "true|false" => &["true", "false"],
@@ -45,7 +45,7 @@ mod tests {
         for setting in SETTINGS {
             for choice in choices(setting) {
                 let flag = format!("--{}={choice}", setting.name);
-                // Of the stores the one that knows every other choice.
+                // The store that accepts every other choice.
                 let store = (setting.name != "store").then_some("--store=cassandra");
                 let ca = (flag == "--cassandra-tls=true").then_some(&*ca);
                 let arguments = ["t", &flag].into_iter().chain(store).chain(ca);
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn every_word_that_is_valid_is_a_choice() {
         let command = Command::new("t").args(arguments());
-        // The words of others are not all of one list where they are read.
+        // The words of `others` are not in one list where they are read.
         let listed = SETTINGS.iter().filter(|setting| {
             let is_switch = setting.value == "true|false";
             let others = ["log-level", "cassandra-read-consistency"].contains(&setting.name);

@@ -1,15 +1,15 @@
-//! The other clusters of a KairosDB: those with older data, and the one for metadata.
+//! The other clusters of a KairosDB: clusters with older data, and a cluster for metadata.
 //!
 //! ```text
 //! [[cassandra_read_clusters]]
 //! name = "2024"
 //! contact_points = ["old1:9042"]
-//! start = "2024-01-01T00:00:00Z"    # and `end`: what is outside is not looked at
+//! start = "2024-01-01T00:00:00Z"    # and `end`: no reads outside
 //! ```
 //!
-//! Each entry of a table is a setting of `--cassandra-*` for that cluster. What is left out is as for
-//! the write cluster, but for what belongs to a cluster alone: login, TLS, data centre, indexed tags.
-//! Errors name an entry and never repeat its value, which may be a password in the wrong place.
+//! Each entry of a table is a setting of `--cassandra-*` for that cluster. An entry that is left
+//! out is as for the write cluster, except login, TLS, data centre and indexed tags, which are of
+//! one cluster alone. Errors name an entry and never its value, which may be a misplaced password.
 
 use jiff::Timestamp;
 
@@ -27,16 +27,16 @@ pub(super) const METADATA: &str = "cassandra-metadata-cluster";
 /// One of the clusters of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Cluster {
-    /// The one that is written to.
+    /// The cluster that is written to.
     Write,
-    /// One with older data, by its name.
+    /// A cluster with older data, by its name.
     Read(String),
-    /// The one for metadata.
+    /// The cluster for metadata.
     Metadata,
 }
 
 impl Config {
-    /// All clusters in one order, and how each is reached.
+    /// All clusters in a fixed order, and how each is reached.
     pub fn clusters(&self) -> impl Iterator<Item = (Cluster, &CassandraConfig)> {
         let write: Option<&CassandraConfig> = match &self.store {
             StoreConfig::Cassandra { cassandra, .. } => Some(cassandra),
@@ -53,23 +53,23 @@ impl Config {
 /// A cluster with older data.
 #[derive(Debug, Clone)]
 pub struct ReadClusterConfig {
-    /// What errors call it.
+    /// Its name in errors.
     pub name: String,
-    /// First millisecond since 1970 that it is asked for; `None` = all before.
+    /// First time that it is read for, in milliseconds since 1970; `None` = no lower bound.
     pub start: Option<i64>,
-    /// The last one; `None` = all after.
+    /// Last time that it is read for, likewise; `None` = no upper bound.
     pub end: Option<i64>,
     /// How to reach it.
     pub cassandra: CassandraConfig,
 }
 
-/// The entry that is a list or a table itself.
+/// The entry that is itself a list or a table.
 const INDEXED: &str = "tag_indexed_row_key_lookup_metrics";
-/// The one that may be a list of texts.
+/// The entry that may be a list of texts.
 const LIST: &str = "contact_points";
 
-/// Entries of a table, the settings that they become, and whether another cluster's holds where
-/// nothing is said.
+/// Entries of a table, the settings that they become, and whether an entry that is left out is
+/// inherited from the write cluster.
 const ENTRIES: [(&str, &str, Unsaid); 14] = [
     (LIST, "cassandra-contact-points", Unsaid::Refused),
     ("keyspace", "cassandra-keyspace", Unsaid::AsForWrites),
@@ -87,7 +87,7 @@ const ENTRIES: [(&str, &str, Unsaid); 14] = [
     (INDEXED, "tag-indexed-row-key-lookup-metrics", Unsaid::Unset),
 ];
 
-/// What holds where an entry is left out.
+/// The value where an entry is left out.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unsaid {
     Refused,
@@ -105,7 +105,7 @@ const START: Key = Key::new(
 );
 const END: Key = Key::new("end", "The last time that the cluster is asked for, alike", "all after");
 
-/// The entries of `cassandra_read_clusters` that are no settings, and of the other.
+/// The entries of `cassandra_read_clusters` that are not settings.
 const OF_READ: [Key; 3] = [NAME, START, END];
 const OF_METADATA: [Key; 1] = [IDLE_NAME];
 
@@ -129,7 +129,7 @@ pub(super) fn metadata_table() -> KeyTable {
     }
 }
 
-/// The key of an entry that is a setting.
+/// The documented key of an entry that is a setting.
 fn key(&(name, setting, unsaid): &(&'static str, &'static str, Unsaid)) -> Key {
     let unsaid = match unsaid {
         Unsaid::Refused => REFUSED,
@@ -201,8 +201,8 @@ pub(super) fn metadata_cluster(raw: &Raw) -> Result<Option<Box<CassandraConfig>>
     Ok(Some(Box::new(cluster)))
 }
 
-/// The settings of the write cluster, with the entries of a table in their places. `others` are the
-/// entries that a table may have besides.
+/// The settings of the write cluster, overridden by the entries of a table. `others` are the
+/// entries that the table may have besides settings.
 fn cluster(
     raw: &Raw,
     path: &str,
@@ -232,7 +232,7 @@ fn cluster(
     CassandraConfig::from_raw(&own).map_err(|error| of_entry(path, &error))
 }
 
-/// An error about a setting as one about the entry that it comes from.
+/// Turns an error about a setting into one about the entry that it comes from.
 fn of_entry(path: &str, error: &ConfigError) -> EntryError {
     let ConfigError::Invalid { name, shown, reason, .. } = error else {
         return EntryError::new(path, error);
@@ -249,7 +249,7 @@ fn of_entry(path: &str, error: &ConfigError) -> EntryError {
     }
 }
 
-/// The text that a setting would have been given.
+/// The text of the setting that an entry becomes.
 fn text_of(path: &str, key: &str, value: serde_json::Value) -> Result<String, EntryError> {
     use serde_json::Value::{Array, Bool, Object, String as Text};
     let refused = |reason| EntryError::new(below(path, key), reason);
@@ -269,7 +269,7 @@ fn text_entry(table: &mut Table, path: &str, key: &str) -> Result<Option<String>
     table.remove(key).map(|value| text_of(path, key, value)).transpose()
 }
 
-/// RFC 3339, or as KairosDB has it: `2001-07-04T12:08-0700`.
+/// Parses RFC 3339, or KairosDB's form `2001-07-04T12:08-0700`.
 fn parse_time(text: &str) -> Result<i64, &'static str> {
     let kairosdb = || jiff::fmt::strtime::parse("%Y-%m-%dT%H:%M%z", text).ok()?.to_timestamp().ok();
     let time = text.parse::<Timestamp>().ok().or_else(kairosdb);

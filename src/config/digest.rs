@@ -1,4 +1,4 @@
-//! SHA-256: what tokens are kept as, and by which a change of a file is seen.
+//! SHA-256: the stored form of tokens, and how a change of a file is noticed.
 
 use ring::digest::{SHA256, digest};
 

@@ -1,8 +1,8 @@
-//! Environment variables that look like settings and are none: they are refused, as a setting that
-//! is misspelt would hold its default unnoticed.
+//! Refuses environment variables that look like settings but are not: a misspelt setting would
+//! otherwise silently keep its default.
 //!
-//! Kubernetes and Docker set variables of their own for a service named promkairos; those are left
-//! alone, and so are those that tell the scripts of this project where things are.
+//! Kubernetes and Docker set variables for a service named promkairos; these are ignored. So are the
+//! variables of this project's own scripts.
 
 use super::ConfigError;
 use super::arguments::nearest;
@@ -11,13 +11,13 @@ use super::settings::SETTINGS;
 
 const PREFIX: &str = "PROMKAIROS_";
 
-/// The key of `--config`, which is no setting: no file has it.
+/// The key of `--config`, which has a variable but is not a setting: no file has it.
 const CONFIG: &str = "config";
 
-/// What the tests and the scripts of this project are told by.
+/// Prefixes of the variables of this project's tests and scripts.
 const SCRIPTS: [&str; 2] = ["PROMKAIROS_TEST_", "PROMKAIROS_PEERS"];
 
-/// Refuses the first variable, in the order of their names, that is no setting.
+/// Refuses the first variable, in alphabetical order, that is not a setting.
 pub(super) fn check(variables: impl Iterator<Item = (String, String)>) -> Result<(), ConfigError> {
     let unknown = variables.filter(|(name, value)| is_unknown(name, value)).min();
     match unknown {
@@ -31,7 +31,7 @@ pub(super) fn check(variables: impl Iterator<Item = (String, String)>) -> Result
     }
 }
 
-/// The variables of this process; what is not Unicode is compared as far as it can be shown.
+/// The variables of this process; what is not Unicode is converted lossily.
 pub(super) fn variables() -> impl Iterator<Item = (String, String)> {
     let shown = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
     std::env::vars_os().map(move |(name, value)| (shown(name), shown(value)))
@@ -46,7 +46,7 @@ fn is_unknown(name: &str, value: &str) -> bool {
 }
 
 /// Whether an orchestrator sets it for a service: `P_SERVICE_HOST`, `P_SERVICE_PORT`,
-/// `P_SERVICE_PORT_HTTP`, `P_PORT=tcp://...` and `P_PORT_9201_TCP` with what follows that.
+/// `P_SERVICE_PORT_HTTP`, `P_PORT=tcp://...`, and `P_PORT_9201_TCP` with any suffix.
 fn is_of_a_service(name: &str, value: &str) -> bool {
     let of_a_port = name.split("_PORT_").skip(1).any(|rest| {
         let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());

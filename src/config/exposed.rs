@@ -1,5 +1,5 @@
-//! Files with secrets that every user of the machine can read: a warning for each, and no refusal, as a volume of a
-//! container may show its files in no other way.
+//! Warns about files with secrets that every user of the machine can read. They are not refused: some
+//! container volumes cannot restrict the mode of their files.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -24,8 +24,8 @@ impl Config {
     }
 }
 
-/// What is to be said of a file with a secret that every user of the machine can read. `None` = some folder on the way
-/// or the file itself keeps others out, or it is gone.
+/// The warning about a file with a secret that every user of the machine can read. `None` = the file
+/// or a folder above it keeps other users out, or the file is gone.
 pub(super) fn exposed(path: &Path) -> Option<String> {
     const TO_READ: u32 = 0o004;
     const TO_PASS: u32 = 0o001;

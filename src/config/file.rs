@@ -1,7 +1,7 @@
-//! Files that settings are read from: whole, of a bounded size, and without waiting for anybody.
+//! Reads files that hold settings: whole, of a bounded size, and without blocking.
 //!
-//! Some are read again while the server runs, and whoever may write them may put anything in their place: a pipe
-//! that nobody writes to, a device that never ends.
+//! Some are read again while the server runs, and whoever may write them may replace them with a pipe
+//! without a writer, or with a device that never ends.
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Read};
@@ -10,13 +10,13 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Bytes that such a file may have.
+/// Most bytes of such a file.
 const MOST: u64 = 16 << 20;
 
 /// The bytes of a file; an error for a pipe or a socket, and for what is larger than 16 MiB.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let refused = |why: &str| Err(io::Error::new(ErrorKind::InvalidData, why));
-    // So that a pipe is opened without anybody at its other end.
+    // Opens a pipe even if it has no writer.
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).expect("a flag of the system");
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let kind = file.metadata()?.file_type();
@@ -31,7 +31,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The same as text.
+/// The text of a file, with the same limits as [`read`].
 pub(crate) fn read_text(path: &Path) -> io::Result<String> {
     let not_utf8 = |_| io::Error::new(ErrorKind::InvalidData, "not UTF-8");
     String::from_utf8(read(path)?).map_err(not_utf8)

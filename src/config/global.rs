@@ -1,11 +1,11 @@
-//! What a Prometheus has in its section `global`: external labels, and how often the senders scrape and evaluate.
+//! The section `global` of a Prometheus: external labels, scrape interval and evaluation interval.
 //!
 //! ```text
 //! {cluster = "eu-1", replica = "a"}
 //! ```
 //!
-//! As text, the table of labels may be written as TOML or as JSON. Nothing is scraped or evaluated here: the
-//! intervals are those of the senders, for clients that ask for them.
+//! As text, the table of labels may be written as TOML or as JSON. Nothing is scraped or evaluated
+//! here: clients can ask for the intervals at which the senders do.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ use crate::model::{Labels, METRIC_NAME};
 /// The setting of the labels.
 const LABELS: &str = "external-labels";
 
-/// What a Prometheus has in its section `global`. Changes while the server runs.
+/// The section `global` of a Prometheus. Changes while the server runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GlobalConfig {
-    /// Labels that series get where they leave, if they have none of that name.
+    /// Labels added to series that leave the server, unless they have a label of that name.
     pub external_labels: Labels,
     /// How often the senders scrape.
     pub scrape_interval: Duration,
@@ -31,7 +31,7 @@ pub struct GlobalConfig {
 }
 
 impl Default for GlobalConfig {
-    /// As Prometheus has it.
+    /// The defaults of Prometheus.
     fn default() -> Self {
         let minute = Duration::from_secs(60);
         let external_labels = Labels::default();
@@ -50,7 +50,7 @@ impl GlobalConfig {
     }
 }
 
-/// The keys of the setting: any.
+/// The keys of the setting: any name.
 pub(super) fn table() -> KeyTable {
     const HELP: &str = "The value of the label, as \"eu-1\". The name may have any characters, but is not __name__";
     KeyTable {
@@ -83,7 +83,7 @@ fn parse(text: &str) -> Result<Labels, EntryError> {
     Labels::from_pairs(pairs).map_err(|error| EntryError::new("", error))
 }
 
-/// Refuses what no label of a series can be.
+/// Refuses a label that no series can have.
 fn check(name: &str, value: &str) -> Result<(), String> {
     let (most_name, most_value) = (LABEL_LIMITS.name_bytes, LABEL_LIMITS.value_bytes);
     match (name, value) {

@@ -1,4 +1,4 @@
-//! The settings of connections and of requests as such, whatever they ask for.
+//! The settings of connections and of requests in general.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::raw::Raw;
 use super::{ConfigError, count, positive};
 use crate::limits;
 
-/// What clients may hold, and for how long.
+/// Limits of what clients may hold, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HttpConfig {
     /// Connections at a time.
@@ -17,16 +17,16 @@ pub struct HttpConfig {
     pub requests: usize,
     /// Longest time for the head of a request.
     pub head_timeout: Duration,
-    /// Longest rest between two requests of a connection.
+    /// Longest idle time between two requests of a connection.
     pub idle_timeout: Duration,
     /// Longest time for a body to arrive.
     pub body_timeout: Duration,
-    /// How long a client may take nothing of an answer.
+    /// How long a client may read nothing of an answer.
     pub answer_timeout: Duration,
 }
 
 impl Default for HttpConfig {
-    /// As `crate::limits` has it.
+    /// The values of `crate::limits`.
     fn default() -> Self {
         Self {
             connections: limits::MAX_CONNECTIONS,

@@ -1,8 +1,8 @@
-//! `--kairosdb-config FILE`: what a `kairosdb.conf` (HOCON) says of its clusters becomes the value
-//! of the settings that nobody else gave.
+//! `--kairosdb-config FILE`: the clusters of a `kairosdb.conf` (HOCON) become the values of settings
+//! that are given nowhere else.
 //!
-//! What is taken over and what is not understood is kept as lines for the log, which does not run
-//! yet. Only what KairosDB's datastore reads is looked at; the rest of the file is its own affair.
+//! What is taken over or ignored is kept as lines for the log, which is not started yet. Only the
+//! section of KairosDB's Cassandra datastore is read.
 
 mod layers;
 mod values;
@@ -14,37 +14,37 @@ use super::{ConfigError, clusters, file};
 use layers::Table;
 use values::{Value, Values};
 
-/// What was made of the file.
+/// What was read from the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KairosDbConf {
-    /// The file; `None` = none was given.
+    /// The file; `None` = not set.
     pub path: Option<PathBuf>,
     /// Settings that were taken over, as `setting = value`.
     pub taken: Vec<String>,
-    /// Entries that mean nothing to promkairos, or that it could not read.
+    /// Entries that have no meaning for promkairos, or that it could not read.
     pub ignored: Vec<String>,
-    /// Entries that ask for TLS, each with its line: it is not taken over, as promkairos has other files for it.
+    /// Entries that switch on TLS, with their lines. They are not taken over: promkairos needs other files.
     pub tls: Vec<String>,
 }
 
-/// A setting, its value, and the entry it comes from.
+/// A setting, its value, and the entry that it comes from.
 pub(super) type Entry = (&'static str, String, String);
 
-/// What a file says.
+/// The content of a file.
 #[derive(Debug)]
 pub(super) struct Read {
     /// The settings.
     pub(super) entries: Vec<Entry>,
-    /// The entries that were not understood.
+    /// The entries that were ignored.
     pub(super) ignored: Vec<String>,
-    /// Those of them that ask for TLS, with their lines.
+    /// Entries that switch on TLS, with their lines.
     pub(super) tls: Vec<String>,
-    /// Where all entries stand, and what is within them.
+    /// The lines of all entries, and of the entries within them.
     lines: Lines,
 }
 
 impl Read {
-    /// Where an entry stands, by the empty path, and what is below it, by the paths of our settings.
+    /// Line of an entry, by the empty path, and lines below it, by the paths of promkairos' settings.
     pub(super) fn lines_of(&self, entry: &str) -> Lines {
         let below = self.lines.iter().filter_map(|(path, line)| {
             let rest = path.strip_prefix(entry)?;
@@ -54,7 +54,7 @@ impl Read {
     }
 }
 
-/// The path below an entry with the keys that our tables have.
+/// The path below an entry, with the keys of promkairos' tables.
 fn ours(path: &str) -> String {
     let Some((before, key)) = path.rsplit_once('.') else { return path.to_owned() };
     match CLUSTER.iter().find(|(theirs, _)| *theirs == key) {
@@ -63,10 +63,10 @@ fn ours(path: &str) -> String {
     }
 }
 
-/// The part of the file that is looked at.
+/// The section of the file that is read.
 const DATASTORE: [&str; 3] = ["kairosdb", "datastore", "cassandra"];
 
-/// Entries of the write cluster that are texts, and the settings that they become.
+/// Text entries of the write cluster, and the settings that they become.
 const TEXTS: [(&str, &str); 5] = [
     ("keyspace", "cassandra-keyspace"),
     ("replication", "cassandra-replication"),
@@ -79,7 +79,7 @@ const TEXTS: [(&str, &str); 5] = [
 const INDEXED: (&str, &str) =
     ("tag_indexed_row_key_lookup_metrics", "tag-indexed-row-key-lookup-metrics");
 
-/// Entries of a `kairosdb.properties`, from before there were clusters.
+/// Entries of a `kairosdb.properties`, the format before there were clusters.
 const OLD: [&str; 3] = ["cql_host_list", "host_list", "keyspace"];
 
 const PROPERTIES: &str = "is of a KairosDB before 1.3 (kairosdb.properties), and is not read: give \
@@ -96,7 +96,7 @@ pub(super) fn read(path: &Path) -> Result<Read, ConfigError> {
     parse(&text, &variable).map_err(|reason| ConfigError::KairosDb { path: path.into(), reason })
 }
 
-/// Whether a line is of a `kairosdb.properties`: its lists are no HOCON.
+/// Whether a line belongs to a `kairosdb.properties`, whose lists are not HOCON.
 fn is_old(line: &str) -> bool {
     let entry = line.trim_start().strip_prefix("kairosdb.datastore.cassandra.");
     let value = entry.and_then(|entry| OLD.iter().find_map(|old| entry.strip_prefix(old)));
@@ -135,7 +135,7 @@ fn parse(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Read, 
     Ok(Read { entries, ignored, tls: tls.collect(), lines })
 }
 
-/// The entries of clusters that switch TLS on.
+/// The entries of clusters that switch on TLS.
 fn asks_for_tls(path: String, value: &Value<'_>) -> Vec<String> {
     let items = value.list().unwrap_or_default().iter().enumerate();
     let items = items.flat_map(|(at, item)| asks_for_tls(format!("{path}[{at}]"), item));
@@ -146,9 +146,9 @@ fn asks_for_tls(path: String, value: &Value<'_>) -> Vec<String> {
     items.chain(entries).chain(is_asked.then(|| path.clone())).collect()
 }
 
-/// An entry whose value is of another kind than KairosDB takes.
+/// An entry whose value is of a kind that KairosDB does not accept.
 struct Wrong {
-    /// Below [`DATASTORE`].
+    /// Its path below [`DATASTORE`].
     path: String,
     /// What it must be.
     must: &'static str,
@@ -169,7 +169,7 @@ const SECONDS: &str = "must be a whole number of seconds";
 const CLUSTERS: &str = "must be a list of tables";
 const TABLE: &str = "must be a table";
 
-/// The setting that an entry becomes, if it becomes one. Fails with what its value must be.
+/// The setting that an entry becomes, if any. Fails with what its value must be.
 fn setting(path: &str, value: &Value<'_>) -> Result<Option<(&'static str, String)>, &'static str> {
     if value.is_null() {
         return Ok(None);
@@ -190,7 +190,7 @@ fn setting(path: &str, value: &Value<'_>) -> Result<Option<(&'static str, String
     Ok(Some((name, value.text().ok_or(TEXT)?.to_owned())))
 }
 
-/// Entries of another cluster, and those of our tables that they become.
+/// Entries of another cluster, and the entries of promkairos' tables that they become.
 const CLUSTER: [(&str, &str); 10] = [
     ("name", "name"),
     ("keyspace", "keyspace"),
@@ -204,7 +204,7 @@ const CLUSTER: [(&str, &str); 10] = [
     ("end_time", "end"),
 ];
 
-/// The setting that other clusters than the one for writes become.
+/// The setting that clusters other than the write cluster become.
 fn other_clusters(
     path: &str,
     value: &Value<'_>,
@@ -217,7 +217,7 @@ fn other_clusters(
             let mut tables = Vec::with_capacity(list.len());
             for (at, cluster) in list.iter().enumerate() {
                 let mut table = cluster_table(&format!("{path}[{at}]"), cluster, ignored)?;
-                // As KairosDB calls one without a name.
+                // KairosDB's own name for a cluster without one.
                 table.entry("name").or_insert_with(|| "default".into());
                 tables.push(table);
             }
@@ -274,8 +274,8 @@ fn names(value: &Value<'_>) -> Option<Vec<String>> {
     value.list()?.iter().map(|name| name.text().map(str::to_owned)).collect()
 }
 
-/// The entries below a table by their paths; the list of indexed metrics counts as one, and so does
-/// another cluster.
+/// The entries below a table by their paths. The list of indexed metrics counts as one entry, and so
+/// does another cluster.
 fn leaves<'v, 'a>(table: &'v Value<'a>) -> Vec<(String, &'v Value<'a>)> {
     let mut found = Vec::new();
     let mut open = vec![(String::new(), table)];
@@ -290,7 +290,7 @@ fn leaves<'v, 'a>(table: &'v Value<'a>) -> Vec<(String, &'v Value<'a>)> {
     found
 }
 
-/// The path of an entry; a key that is no plain name stands between quotes.
+/// The path of an entry; a key that is not a plain name is put between quotes.
 fn below(path: &str, key: &str) -> String {
     let path = table::below(path, key);
     path.strip_prefix('.').map(str::to_owned).unwrap_or(path)
@@ -310,7 +310,7 @@ fn add_lines(lines: &mut Lines, path: String, value: &Value<'_>) {
 mod tests {
     use super::*;
 
-    /// Without any variable.
+    /// Parses with an empty environment.
     fn parse(text: &str) -> Result<Read, String> {
         super::parse(text, &|_| None)
     }

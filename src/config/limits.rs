@@ -1,5 +1,4 @@
-//! The limits that are settings. Those of `crate::limits` are their defaults, and of some the most that they
-//! may be.
+//! The limits that are settings. `crate::limits` has their defaults, and the maximum of some.
 
 use std::time::Duration;
 
@@ -9,62 +8,62 @@ use super::{ConfigError, HttpConfig, MemoryConfig, choice, count, duration, pars
 use crate::limits;
 use crate::model::{LabelLimits, MAX_SAMPLE_AGE, MAX_SAMPLE_LEAD, ShownSize, TimeLimits};
 
-/// What one process takes of its senders and askers.
+/// Limits on what one process accepts from senders and clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LimitsConfig {
-    /// What clients may hold, whatever they ask for.
+    /// Limits of connections and requests of any kind.
     pub http: HttpConfig,
-    /// Remote reads under way at a time.
+    /// Concurrent remote reads.
     pub reads: usize,
-    /// What questions for labels, series and the like may take.
+    /// Limits of requests for labels, series and the like.
     pub lists: ListLimits,
-    /// What a remote write may bring.
+    /// Limits of remote writes.
     pub writes: WriteLimits,
 }
 
-/// What a remote write may bring. Changes while the server runs.
+/// Limits of remote writes. Changes while the server runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriteLimits {
-    /// Bytes of a body as it comes, those that are no remote writes included.
+    /// Bytes of a body as received, before decompression; for other requests than remote writes too.
     pub body_bytes: usize,
-    /// Bytes of a body when it is decoded, those of remote reads included.
+    /// Bytes of a decoded body, of remote reads too.
     pub decoded_bytes: usize,
     /// Series in one request.
     pub series_per_request: usize,
     /// Floats and histograms in one request.
     pub samples_per_request: usize,
-    /// How far from the clock the times of samples and exemplars may be.
+    /// How far the times of samples and exemplars may be from the clock.
     pub sample_times: TimeLimits,
-    /// Labels of a series that is not known yet.
+    /// Limits of the labels of a new series.
     pub labels: LabelLimits,
-    /// Series written to within an hour; `None` = no limit.
+    /// Series written to within the last hour; `None` = no limit.
     pub active_series: Option<u64>,
-    /// The same of one metric.
+    /// The same for one metric.
     pub active_series_per_metric: Option<u64>,
-    /// Bytes of what is known of metric families, counted as `crate::limits` says.
+    /// Bytes of the metadata of metric families, counted as `crate::limits` says.
     pub metadata_bytes: usize,
-    /// What the sender of a series or a family beyond them is told.
+    /// The answer to the sender of a series or a family beyond these limits.
     pub series_answer: SeriesAnswer,
-    /// Floats and histograms a second; `None` = no limit.
+    /// Floats and histograms per second; `None` = no limit.
     pub samples_per_second: Option<u64>,
 }
 
-/// What questions for labels, series and the like may take: their answers are whole in memory. Changes
-/// while the server runs.
+/// Limits of requests for labels, series and the like, whose answers are held in memory as a whole.
+/// Changes while the server runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListLimits {
     /// Names, values or series in the answer of a label endpoint.
     pub results: usize,
-    /// Bytes of them.
+    /// Bytes of these results.
     pub bytes: usize,
-    /// Questions that are answered at a time.
+    /// Requests that are answered at a time.
     pub at_once: usize,
-    /// How long one may wait for its turn.
+    /// Longest wait for a permit.
     pub wait: Duration,
 }
 
 impl Default for ListLimits {
-    /// As `crate::limits` has it.
+    /// The values of `crate::limits`.
     fn default() -> Self {
         Self {
             results: limits::MAX_LABEL_RESULTS,
@@ -78,7 +77,7 @@ impl Default for ListLimits {
 impl ListLimits {
     fn from_raw(raw: &Raw, memory: &MemoryConfig) -> Result<Self, ConfigError> {
         const SIZE: &str = "max-label-results-size";
-        // An item that does not fit would hide all behind it.
+        // An item that does not fit would hide all items after it.
         const LEAST: u64 = 2 * limits::LABEL_LIMITS.total_bytes as u64;
         const AT_ONCE: &str = "label-max-concurrency";
         let at_once = count(raw, AT_ONCE, 1)?;
@@ -101,17 +100,17 @@ impl ListLimits {
     }
 }
 
-/// What the sender of a series or a family beyond a limit is told. The rest of its request is stored.
+/// The answer to the sender of a series or a family beyond a limit. The rest of its request is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeriesAnswer {
-    /// 400: it goes on without the series.
+    /// 400: the sender continues without the series.
     Drop,
-    /// 429: it may be set to send again.
+    /// 429: the sender may be configured to retry.
     Retry,
 }
 
 impl Default for WriteLimits {
-    /// Those of `crate::limits` alone.
+    /// The values of `crate::limits`.
     fn default() -> Self {
         Self {
             body_bytes: limits::MAX_BODY_BYTES,
@@ -147,7 +146,7 @@ impl LimitsConfig {
                 sample_times: TimeLimits {
                     age: time_unless_zero(raw, MAX_SAMPLE_AGE)?,
                     lead: time_unless_zero(raw, MAX_SAMPLE_LEAD)?,
-                    // It depends on the store.
+                    // Depends on the store.
                     retention: None,
                 },
                 labels: LabelLimits {
@@ -166,7 +165,7 @@ impl LimitsConfig {
     }
 }
 
-/// Of a flush the old metadata, the new and what comes meanwhile are in memory at the same time.
+/// During a flush the old metadata, the new and what arrives meanwhile are all in memory.
 pub const METADATA_COPIES: usize = 4;
 
 fn metadata_bytes(raw: &Raw, memory: &MemoryConfig) -> Result<usize, ConfigError> {
@@ -188,12 +187,12 @@ pub(super) fn within(raw: &Raw, name: &'static str, value: u64) -> Result<(), Co
     bounds.check(value).map_err(|reason| raw.refuse(name, reason))
 }
 
-/// A number; 0 = none.
+/// A number; 0 = no limit.
 fn unless_zero(raw: &Raw, name: &'static str) -> Result<Option<u64>, ConfigError> {
     count(raw, name, 0).map(|count| (count > 0).then_some(count as u64))
 }
 
-/// A duration; 0 = none.
+/// A duration; 0 = no limit.
 fn time_unless_zero(raw: &Raw, name: &'static str) -> Result<Option<Duration>, ConfigError> {
     duration(raw, name).map(|time| (!time.is_zero()).then_some(time))
 }

@@ -1,5 +1,5 @@
-//! The address to listen on, as far as it can be known to be wrong: what can never be bound is refused here. Whether
-//! it is free, and an address of this machine by now, shows when it is bound.
+//! Validates the address to listen on: refuses what can never be bound. Whether an address is free, and
+//! belongs to this machine, is known only when it is bound.
 
 use std::net::{Ipv6Addr, SocketAddr};
 
@@ -40,7 +40,7 @@ fn check(text: &str) -> Result<(), String> {
     if host.contains(|c: char| c.is_whitespace() || c.is_control() || "/@?#\\".contains(c)) {
         return Err(FORM.into());
     }
-    // The zone of an address, as in fe80::1%eth0, is for the system to know.
+    // Only the system knows whether the zone of an address, such as fe80::1%eth0, exists.
     let address = host.split('%').next().unwrap_or_default();
     if host.starts_with('[') || host.contains(':') && address.parse::<Ipv6Addr>().is_err() {
         return Err(format!("{host} is no IPv6 address"));
@@ -51,12 +51,12 @@ fn check(text: &str) -> Result<(), String> {
     }
 }
 
-/// Whether a host is made of numbers, as no name is.
+/// Whether a host consists of numbers, which no host name does.
 fn is_number(host: &str) -> bool {
     host.split('.').all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Whether numbers are an address, of which the last one may stand for several, as in 127.1.
+/// Whether the numbers are an IPv4 address; the last may cover several bytes, as in 127.1.
 fn is_ipv4(host: &str) -> bool {
     let parts: Vec<u64> = host.split('.').filter_map(|part| part.parse().ok()).collect();
     let count = host.split('.').count();

@@ -1,4 +1,4 @@
-//! The settings of the program's own log: its format, and what of it is written.
+//! The settings of the program's own log: its format and its filter.
 
 use super::raw::Raw;
 use super::{ConfigError, choice};
@@ -8,7 +8,7 @@ use super::{ConfigError, choice};
 pub struct LogConfig {
     /// Its format.
     pub format: LogFormat,
-    /// What is logged: a level, or a filter of `tracing`.
+    /// A level, or a filter as `tracing` writes it.
     pub filter: String,
 }
 
@@ -28,8 +28,8 @@ impl LogConfig {
     }
 }
 
-/// A level, or levels of targets with commas between them. To `tracing` a word alone may be a target
-/// too, so that a misspelt level would be one that nothing has.
+/// A level, or comma-separated levels of targets. `tracing` takes a single unknown word for a target,
+/// so a misspelt level would silently match nothing; it is refused.
 fn log_filter(raw: &Raw) -> Result<String, ConfigError> {
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
     let text = raw.required("log-level");

@@ -1,8 +1,8 @@
-//! How much memory the process may take, and the shares of its parts where nobody says more.
+//! The memory limit of the process, and the default shares of its parts.
 //!
-//! The limit is a size, or a part of what there is: the memory of the machine or of the control group
-//! that the process runs in, whichever is smaller. What is set by hand has to fit into it. Whether the
-//! process stays below it is seen to by who serves, not here.
+//! The limit is a size or a percentage of the available memory: of the machine or of the control group
+//! of the process, whichever is smaller. Sizes set by hand must fit into the limit. It is enforced by
+//! the server, not here.
 
 use std::path::{Path, PathBuf};
 
@@ -14,12 +14,12 @@ use crate::limits::{
 };
 use crate::model::ShownSize;
 
-/// Least memory that the program works with.
+/// The program does not work with less memory.
 const LEAST: u64 = 128 << 20;
 /// Name of the setting.
 const LIMIT: &str = "memory-limit";
 
-/// How much memory the process may take.
+/// The memory limit of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryConfig {
     /// Bytes that the process may take.
@@ -32,8 +32,8 @@ impl MemoryConfig {
         Ok(Self { limit: limit.map_err(|reason| raw.refuse(LIMIT, reason))? })
     }
 
-    /// Points in memory, about, at which a flush begins: an eighth, at most 512 MiB. There may be four
-    /// times as many.
+    /// Approximate bytes of points in memory at which a flush begins: an eighth, at most 512 MiB. Up to
+    /// four times as many may exist.
     pub fn flush(&self) -> u64 {
         (self.limit / 8).min(512 << 20)
     }
@@ -48,7 +48,7 @@ impl MemoryConfig {
         self.limit / 2
     }
 
-    /// Bytes of the compiled patterns of requests under way, and of each of them: a sixteenth, at most 64 MiB.
+    /// Bytes of the compiled patterns of all requests under way, and of one request: a sixteenth, at most 64 MiB.
     pub fn patterns(&self) -> u64 {
         (self.limit / 16).min(MAX_REQUEST_REGEX_BYTES as u64)
     }
@@ -58,23 +58,23 @@ impl MemoryConfig {
         (self.limit / 16).min(MAX_LIST_BYTES as u64)
     }
 
-    /// Bytes of what is known of metric families: a sixteenth, at most 64 MiB.
+    /// Bytes of the metadata of metric families: a sixteenth, at most 64 MiB.
     pub fn metadata(&self) -> u64 {
         (self.limit / 16).min(MAX_METADATA_BYTES as u64)
     }
 
-    /// Bytes of compressed bodies on their way, of writes, of remote reads and of forms each: from 32 to
-    /// 128 MiB, so that the largest finds room.
+    /// Bytes of compressed bodies being received, for writes, remote reads and forms each: from 32 to
+    /// 128 MiB, so that the largest body fits.
     pub fn bodies(&self) -> u64 {
         (self.limit / 32).clamp(MAX_BODY_BYTES as u64, MAX_BODY_BYTES_IN_FLIGHT as u64)
     }
 
-    /// Bytes of decoded remote writes: from 32 to 256 MiB. One that is larger has all of it.
+    /// Bytes of decoded remote writes: from 32 to 256 MiB. A larger request takes all of it.
     pub fn decoded(&self) -> u64 {
         (self.limit / 16).clamp(MAX_DECODED_BYTES as u64, MAX_DECODED_BYTES_IN_FLIGHT as u64)
     }
 
-    /// Bytes of a remote read's answer that is whole in memory: a sixteenth, at most 1 GiB.
+    /// Bytes of a remote read's answer that is not streamed: a sixteenth, at most 1 GiB.
     pub fn read_answer(&self) -> u64 {
         (self.limit / 16).min(MAX_READ_RESPONSE_BYTES as u64)
     }
@@ -84,23 +84,23 @@ impl MemoryConfig {
         (self.limit / 32).min(64 << 20)
     }
 
-    /// Bytes that the parts of a flush of the embedded store may hold while they are written: an eighth. The points
-    /// are not among them.
+    /// Bytes that the parts of a flush of the embedded store may hold while they are written, without the
+    /// points: an eighth.
     pub fn parts(&self) -> u64 {
         self.limit / 8
     }
 
-    /// Bytes of the series that stand in the index of Cassandra: an eighth, at most 256 MiB.
+    /// Bytes of the cache of series in the index of Cassandra: an eighth, at most 256 MiB.
     pub fn series_cache(&self) -> u64 {
         (self.limit / 8).min(256 << 20)
     }
 
-    /// Bytes for what is known of the files of the read cache: a sixteenth.
+    /// Bytes for the directory of the read cache's files: a sixteenth.
     pub fn read_cache(&self) -> u64 {
         self.limit / 16
     }
 
-    /// The size that somebody gave a setting, or the share; `times` of it have to fit into half of the
+    /// The configured size of a setting, or else the share; `times` this size must fit into half of the
     /// limit.
     pub(super) fn size_or(
         &self,
@@ -125,9 +125,9 @@ impl MemoryConfig {
     }
 }
 
-/// The limit in bytes. `available` tells what there is, and is asked only for a part of it; a part that
-/// is less than the program works with counts as that, where it leaves an eighth of what there is: the
-/// system would end the process before its own limit did anything.
+/// The limit in bytes. `available` returns the memory of the machine; it is called only for a percentage.
+/// A percentage below [`LEAST`] counts as [`LEAST`] if that leaves an eighth of the memory free: otherwise the
+/// system would kill the process before the limit has an effect.
 fn limit_of(text: &str, available: impl FnOnce() -> u64) -> Result<u64, String> {
     match text.trim().strip_suffix('%') {
         Some(percent) => {
@@ -153,18 +153,18 @@ fn limit_of(text: &str, available: impl FnOnce() -> u64) -> Result<u64, String> 
     }
 }
 
-/// Bytes of memory of the machine, or of the control group if that is less.
+/// Bytes of memory of the machine, or of the control group if smaller.
 pub fn available() -> u64 {
     let info = rustix::system::sysinfo();
     let machine = info.totalram.saturating_mul(info.mem_unit.into());
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let files = group_files(&groups).into_iter();
     let limits = files.filter_map(|file| std::fs::read_to_string(file).ok()?.trim().parse().ok());
-    // No limit is the word max, or in the first version a number beyond any machine.
+    // "No limit" is the word max, or in version 1 a number larger than any machine's memory.
     limits.fold(machine, u64::min)
 }
 
-/// Where the limits of the groups of `/proc/self/cgroup` and of those around them stand, in both
+/// The files with the limits of the groups of `/proc/self/cgroup` and of their parents, in both
 /// versions of control groups.
 fn group_files(groups: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();

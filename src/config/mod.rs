@@ -1,10 +1,10 @@
-//! Raw settings to one validated [`Config`]: the only reader of the environment and of settings
+//! Turns raw settings into one validated [`Config`]: the only reader of the environment and of settings
 //! files.
 //!
-//! Two stages: [`raw`] holds what was written and by whom, [`Config::load`] what the program
-//! needs. Each part of the program receives only its own part of the result. Nothing is opened or
-//! connected here, but for the file of settings, the files with passwords, and the web
-//! configuration with what it names.
+//! Two stages: [`raw`] holds each text and its origin, [`Config::load`] makes what the program needs.
+//! Each part of the program receives only its own part of the result. No other file is opened than
+//! the settings file, files with passwords and certificates, and the web configuration with the files
+//! that it names. Nothing is connected.
 
 mod arguments;
 mod bounds;
@@ -75,12 +75,12 @@ use raw::{Raw, describe};
 
 use crate::limits::REFUSE_AT;
 
-/// Everything the program was told, validated.
+/// All settings, validated.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// `host:port` to listen on.
     pub listen: String,
-    /// TLS of the listener, and who may do what; everybody everything for who does not serve.
+    /// TLS of the listener, and access rights; without restrictions for commands that do not serve.
     pub web: WebConfig,
     /// Folder of the log and of the embedded store.
     pub data_dir: PathBuf,
@@ -88,7 +88,7 @@ pub struct Config {
     pub store: StoreConfig,
     /// The log in front of the store.
     pub head: HeadConfig,
-    /// Longest time of a stop.
+    /// Longest time of a shutdown.
     pub shutdown_timeout: Duration,
     /// How long samples are kept; `None` = for ever.
     pub retention: Option<Duration>,
@@ -96,23 +96,23 @@ pub struct Config {
     pub memory: MemoryConfig,
     /// How queries are evaluated.
     pub queries: QueryConfig,
-    /// What is taken of senders and askers.
+    /// Limits on senders and clients.
     pub limits: LimitsConfig,
     /// Whether type and unit of a metric are labels of its series.
     pub type_and_unit_labels: TypeAndUnitLabels,
     /// Whether the admin API answers.
     pub admin_api: AdminApi,
-    /// Origins, besides the server's own, whose pages may change something.
+    /// Other origins than the server's own whose pages may send requests that change something.
     pub allowed_origins: AllowedOrigins,
     /// How often the program's own metrics are written to its store; `None` = never.
     pub self_scrape_interval: Option<Duration>,
-    /// Where traces go; `None` = there are none, and none for who does not serve.
+    /// Where traces are sent; `None` = no traces, as for commands that do not serve.
     pub traces: Option<TracesConfig>,
     /// The program's own log.
     pub log: LogConfig,
-    /// What a Prometheus has in its section `global`.
+    /// The section `global` of a Prometheus.
     pub global: GlobalConfig,
-    /// What was taken over from a KairosDB's configuration.
+    /// Values taken over from KairosDB's configuration.
     pub kairosdb: KairosDbConf,
     /// The text of every setting that has one.
     pub said: HashMap<&'static str, String>,
@@ -135,9 +135,9 @@ pub enum StoreConfig {
 /// What an acknowledgement means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ack {
-    /// In the log on this disk.
+    /// Stored in the log on this disk.
     Wal,
-    /// In the store below.
+    /// Stored in the store below.
     Store,
 }
 
@@ -146,28 +146,28 @@ pub enum Ack {
 pub struct HeadConfig {
     /// How often samples go from the log to the store below.
     pub flush_interval: Duration,
-    /// Bytes that the log may have.
+    /// Most bytes of the log.
     pub wal_limit: u64,
-    /// Bytes of points in memory that make a flush begin early, about.
+    /// Approximate bytes of points in memory at which a flush begins early.
     pub flush_memory: u64,
 }
 
-/// Whether the type and unit that remote write 2.0 brings are labels of the series, by which queries
-/// tell counters.
+/// Whether the type and unit of remote write 2.0 become labels of the series, so that queries can
+/// tell counters apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TypeAndUnitLabels {
-    /// They are.
+    /// They become labels.
     Enabled,
-    /// They are metadata only.
+    /// They are only metadata.
     Disabled,
 }
 
-/// Whether the admin API answers: deletes, builds and drops of the tag index.
+/// Whether the admin API is enabled: deletes, builds and drops of the tag index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AdminApi {
-    /// It does.
+    /// It answers.
     Enabled,
-    /// It refuses.
+    /// It refuses every request.
     Disabled,
 }
 
@@ -192,17 +192,17 @@ pub enum ConfigError {
         /// What is wrong.
         reason: String,
     },
-    /// A web configuration that is not YAML, not of the form expected, or that cannot be followed.
+    /// A web configuration that is not YAML, not of the form expected, or not supported.
     #[error("{path}:{line}: {reason}", path = path.display())]
     Web {
         /// The file.
         path: PathBuf,
         /// Line, from 1.
         line: usize,
-        /// What is wrong, with the key where it is about one.
+        /// What is wrong, and the key if it concerns one.
         reason: String,
     },
-    /// A key that is no setting.
+    /// A key that is not a setting.
     #[error(
         "{path}:{line}: unknown setting {key}{hint}",
         path = path.display(),
@@ -218,7 +218,7 @@ pub enum ConfigError {
         /// The key that was probably meant.
         similar: Option<String>,
     },
-    /// A variable that is no setting.
+    /// A variable that is not a setting.
     #[error(
         "unknown environment variable {name}{hint}",
         hint = similar.as_ref().map(|name| format!(", did you mean {name}?")).unwrap_or_default()
@@ -226,10 +226,10 @@ pub enum ConfigError {
     UnknownVariable {
         /// The variable.
         name: String,
-        /// The one that was probably meant.
+        /// The variable that was probably meant.
         similar: Option<String>,
     },
-    /// A variable of OpenTelemetry whose value, which may be a secret, is refused.
+    /// A variable of OpenTelemetry whose value is refused; the value may be a secret.
     #[error("{name}: {reason}")]
     Variable {
         /// The variable.
@@ -237,7 +237,7 @@ pub enum ConfigError {
         /// Why it is refused.
         reason: String,
     },
-    /// A KairosDB's configuration that cannot be taken over.
+    /// A KairosDB configuration that cannot be taken over.
     #[error("{path}: {reason}", path = path.display())]
     KairosDb {
         /// The file.
@@ -250,9 +250,9 @@ pub enum ConfigError {
     Invalid {
         /// The setting.
         name: &'static str,
-        /// What is repeated of its value.
+        /// The part of its value that is repeated.
         shown: Shown,
-        /// Who said it.
+        /// Where the value was given.
         origin: Origin,
         /// Why it is refused.
         reason: String,
@@ -260,18 +260,18 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// Gathers and validates. `matches` come from a command with the [`arguments()`] of this module.
+    /// Reads and validates all settings. `matches` come from a command with the [`arguments()`] of this module.
     pub fn load(matches: &ArgMatches) -> Result<Self, ConfigError> {
         Self::from_raw(Raw::gather(matches)?)
     }
 
-    /// The same for who serves: settings of a store that is not chosen are refused.
+    /// The same for a server: settings of a store that is not chosen are refused.
     pub fn load_to_serve(matches: &ArgMatches) -> Result<Self, ConfigError> {
         Self::to_serve(Raw::gather(matches)?)
     }
 
-    /// The same of the settings of another `file` than that of `--config`, if there is one, and
-    /// what was said of them, in the order of [`SETTINGS`].
+    /// The same with another settings `file` than that of `--config`, if there is one; also returns what
+    /// was given, in the order of [`SETTINGS`].
     pub fn check(
         matches: &ArgMatches,
         file: Option<&Path>,
@@ -289,7 +289,7 @@ impl Config {
         let refused = of_cassandra.map(|name| raw.refuse(name, "needs --store cassandra"));
         let (web, traces) = (web(&raw)?, TracesConfig::from_raw(&raw)?);
         let mut config = Self { web, traces, ..Self::from_raw(raw)? };
-        // Over Cassandra the time to live counts from the acceptance of a sample.
+        // Over Cassandra the time to live counts from the time at which a sample was accepted.
         config.limits.writes.sample_times.retention =
             config.retention.filter(|_| matches!(config.store, StoreConfig::Embedded));
         match (&config.store, refused) {
@@ -330,18 +330,18 @@ impl Config {
         })
     }
 
-    /// Whether the process keeps samples under the data folder, and so must own it.
+    /// Whether the process keeps samples in the data folder, and so must lock it.
     pub fn keeps_files(&self) -> bool {
         !matches!(self.store, StoreConfig::Cassandra { ack: Ack::Store, .. })
     }
 }
 
-/// Whether a setting means something to the store in Cassandra only.
+/// Whether only the Cassandra store uses a setting.
 fn is_of_cassandra(name: &str) -> bool {
     ["cassandra-", "tag-index", "kairosdb-"].iter().any(|beginning| name.starts_with(beginning))
 }
 
-/// Where a server of these settings listens, for who asks it; no other setting is looked at.
+/// The address of a server with these settings, for its clients; no other setting is read.
 pub fn listen_address(matches: &ArgMatches) -> Result<String, ConfigError> {
     listen::listen(&Raw::gather(matches)?)
 }
@@ -401,7 +401,7 @@ fn duration(raw: &Raw, name: &'static str) -> Result<Duration, ConfigError> {
     parse_duration(raw.required(name)).map_err(|error| raw.refuse(name, error))
 }
 
-/// One that is not zero.
+/// A duration that is not zero.
 fn positive(raw: &Raw, name: &'static str) -> Result<Duration, ConfigError> {
     match duration(raw, name)? {
         Duration::ZERO => Err(raw.refuse(name, "must be more than 0")),
@@ -409,7 +409,7 @@ fn positive(raw: &Raw, name: &'static str) -> Result<Duration, ConfigError> {
     }
 }
 
-/// How often the own metrics are written; None = never. Often enough for everybody, and no slip of a letter.
+/// How often the server's own metrics are written; `None` = never. Bounded, to refuse typing errors.
 fn self_scrape_interval(raw: &Raw) -> Result<Option<Duration>, ConfigError> {
     let name = "self-scrape-interval";
     match duration(raw, name)? {
@@ -421,7 +421,7 @@ fn self_scrape_interval(raw: &Raw) -> Result<Option<Duration>, ConfigError> {
     }
 }
 
-/// A whole number that is not too small.
+/// A whole number with a minimum.
 fn count(raw: &Raw, name: &'static str, least: usize) -> Result<usize, ConfigError> {
     use std::num::IntErrorKind::PosOverflow;
     match raw.required(name).parse::<u32>() {
@@ -435,7 +435,7 @@ fn switch(raw: &Raw, name: &'static str) -> Result<bool, ConfigError> {
     choice(raw, name, &[("true", true), ("false", false)])
 }
 
-/// One of a few words, in any case of letters.
+/// One of a few words; letter case is ignored.
 fn choice<T: Copy>(raw: &Raw, name: &'static str, words: &[(&str, T)]) -> Result<T, ConfigError> {
     let text = raw.required(name);
     match words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text)) {
@@ -451,7 +451,7 @@ fn choice<T: Copy>(raw: &Raw, name: &'static str, words: &[(&str, T)]) -> Result
 mod tests {
     use super::*;
 
-    /// Loads from arguments, the test's own environment being without our variables.
+    /// Loads from arguments; the environment of the test has no settings.
     fn load(arguments: &[&str]) -> Result<Config, String> {
         let matches = clap::Command::new("promkairos")
             .args(super::arguments())
@@ -626,7 +626,7 @@ mod tests {
             ("tag-index-audit-interval", "1m"),
         ] {
             let flag = format!("--{name}={value}");
-            // Lists are not repeated.
+            // Lists are not repeated in errors.
             let shown = if value == "m,n" { String::new() } else { format!(" {value:?}") };
             let want = format!("--{name}{shown}: needs --store cassandra");
             assert_eq!(load(&[&flag]).err(), Some(want));

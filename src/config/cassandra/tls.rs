@@ -1,7 +1,6 @@
-//! TLS towards Cassandra: PEM files, read once and taken apart where their settings are known.
+//! TLS towards Cassandra: PEM files, read and parsed once, when the settings are loaded.
 //!
-//! Nothing reads them a second time, so what was checked is what is used; the program reads them anew
-//! with its settings.
+//! The checked content is the content that is used. A reload of the settings reads the files again.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,11 +27,11 @@ pub(in super::super) const FILES: [&str; 3] = [CA, CERT, KEY];
 /// Encryption of the connections.
 #[derive(Debug, Clone)]
 pub struct TlsConfig {
-    /// PEM file with the authorities, for messages.
+    /// PEM file with the authorities; for messages.
     pub ca_file: PathBuf,
-    /// What servers' certificates are checked against.
+    /// Verifies the certificates of servers.
     pub servers: Arc<WebPkiServerVerifier>,
-    /// The client's certificate and its key, for servers that ask.
+    /// The client's certificate and its key, for servers that ask for one.
     pub client: Option<Arc<CertifiedKey>>,
     /// PEM file with that key.
     pub key_file: Option<PathBuf>,
@@ -41,7 +40,7 @@ pub struct TlsConfig {
 }
 
 impl TlsConfig {
-    /// Reads the file of the authorities, and those of the client's certificate and key. An error is the
+    /// Reads the files of the authorities, the client's certificate and the key. An error is the
     /// setting whose file is wrong, and why.
     pub fn read(
         ca_file: &Path,
@@ -95,7 +94,7 @@ impl TlsConfig {
         Self::read(ca, client).map(Some).map_err(|(name, why)| raw.refuse(name, why))
     }
 
-    /// The SHA-256 of what was in the file that one of [`FILES`] names; `None` = it names none.
+    /// The SHA-256 of the content of the file that one of [`FILES`] names; `None` = not set.
     pub(in super::super) fn digest(&self, name: &str) -> Option<Digest> {
         let which = FILES.iter().position(|file| *file == name)?;
         self.digests[which]

@@ -1,8 +1,8 @@
-//! What a HOCON text says of each key, in the order in which it says it, with lines.
+//! What a HOCON text says of each key, in the order of the text, with lines.
 //!
-//! The grammar is that of the crate `hocon`; here paths of keys become tables within each other. Nothing is
-//! worked out: see `values`. No other file is read, an `include` is an error. Errors name a line and never
-//! repeat what stands there, which may be a password.
+//! The crate `hocon` parses the grammar; this file turns paths of keys into nested tables. Values are
+//! resolved in `values`. No other file is read: an `include` is an error. Errors name a line and never
+//! repeat its text, which may be a password.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use hocon::TokenKind;
 use hocon::parser::{AstField, AstNode, parse_tokens};
 use hocon::value::ScalarType;
 
-/// Tables and lists within each other that a file may have; each key of a path is a table.
+/// Most levels of nested tables and lists; each key of a path is a table.
 pub(super) const MOST_DEPTH: usize = 100;
 
-/// What stands beside each other where only texts, only lists or only tables can.
+/// A concatenation of values of different kinds.
 pub(super) const MIXED: &str = "a text, a list or a table stands beside another of these";
 
 /// An include.
 const INCLUDE: &str = "an include, which is not followed";
 
-/// An error of a line.
+/// An error about a line.
 pub(super) fn at(line: usize, reason: impl std::fmt::Display) -> String {
     format!("line {line}: {reason}")
 }
@@ -32,12 +32,12 @@ pub(super) fn syntax(text: &str) -> Result<AstNode, String> {
     parse_tokens(&tokens).map_err(not_hocon)
 }
 
-/// Without the message of the crate, which repeats values.
+/// Hides the message of the crate, which repeats values.
 fn not_hocon(error: hocon::ParseError) -> String {
     format!("line {}, column {}: is not HOCON", error.line, error.col)
 }
 
-/// Whether all braces and brackets have their other half, and are few within each other.
+/// Whether all braces and brackets are balanced and not nested too deeply.
 fn check_halves<'a>(tokens: impl Iterator<Item = (&'a TokenKind, usize)>) -> Result<(), String> {
     let alone = |line| format!("is not HOCON: a brace or bracket of line {line} has no other half");
     let mut open = Vec::new();
@@ -66,28 +66,28 @@ fn check_depth(depth: usize, line: usize) -> Result<(), String> {
     }
 }
 
-/// What is said of keys, of each in the order of the text: a later one wins, or adds to those before.
+/// What is said of each key, in the order of the text: a later layer replaces or adds to earlier ones.
 #[derive(Debug, Default)]
 pub(super) struct Table<'a>(pub(super) BTreeMap<&'a str, Vec<Layer<'a>>>);
 
-/// One thing that is said of a key, or of an item of a list.
+/// One statement about a key, or about an item of a list.
 #[derive(Debug)]
 pub(super) struct Layer<'a> {
-    /// That of the key, or of the item.
+    /// The line of the key or item.
     pub(super) line: usize,
     /// What is said.
     pub(super) part: Part<'a>,
-    /// Whether it stands beside a table, and so must be one too, if it is anything.
+    /// Whether it is concatenated with a table, and so must be a table or nothing.
     pub(super) is_beside_table: bool,
 }
 
-/// A value as it is written.
+/// An unresolved value.
 #[derive(Debug)]
 pub(super) enum Part<'a> {
     Null,
-    /// A text, a number, a switch, or the white space between two values.
+    /// A text, a number, a boolean, or the white space between two values.
     Text(&'a str),
-    /// Items, of which several layers are said as of keys.
+    /// Items; each has several layers, as a key does.
     List(Vec<Vec<Layer<'a>>>),
     /// What `+=` adds to a list.
     Item(Vec<Layer<'a>>),
@@ -96,7 +96,7 @@ pub(super) enum Part<'a> {
         path: Vec<&'a str>,
         optional: bool,
     },
-    /// Values beside each other, and whether each is but the white space between.
+    /// Concatenated values, and whether each is only the white space between two others.
     Several(Vec<(Part<'a>, bool)>),
 }
 
@@ -107,7 +107,7 @@ impl<'a> Layer<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// The table of a whole text; none where it is a list.
+    /// The table of a whole text; `None` if the text is a list.
     pub(super) fn of(syntax: &'a AstNode) -> Result<Option<Self>, String> {
         match syntax {
             AstNode::Object { fields, .. } => Self::with(fields, 0).map(Some),
@@ -115,7 +115,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A table that so many keys lead to.
+    /// A table below `above` keys.
     fn with(fields: &'a [AstField], above: usize) -> Result<Self, String> {
         let mut table = Self::default();
         for field in fields {
@@ -139,7 +139,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// A value as layers: each table of those beside each other is one, and so is what may be one.
+/// A value as layers: each of several concatenated tables is a layer, and so is a value that may be one.
 fn layers(node: &AstNode, line: usize, depth: usize) -> Result<Vec<Layer<'_>>, String> {
     let part = match node {
         AstNode::Concat { nodes, .. } if nodes.iter().any(is_table) => {

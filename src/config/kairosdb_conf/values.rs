@@ -1,32 +1,31 @@
-//! What the keys of a HOCON text come to: later tables over earlier ones, substitutions, `+=`, values beside each
-//! other.
+//! Resolves the values of a HOCON text: merged tables, substitutions, `+=` and concatenation.
 //!
-//! Only what is asked for is worked out: elsewhere a file may name variables that this process does not have.
-//! How deep it goes and how much it makes is bounded, as a few lines that name each other can make
-//! gigabytes. The environment is handed in.
+//! Only values that are asked for are resolved: others may name variables that this process does not
+//! have. Depth and size of the results are bounded, because a few lines that refer to each other can
+//! expand to gigabytes. The caller passes the environment.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::layers::{Layer, MIXED, MOST_DEPTH, Part, Table, at};
 
-/// Steps within each other that lead to a value: through its tables and lists, two each, and substitutions.
+/// Most nested steps to a value: two for each table or list, and one for each substitution.
 const MOST_STEPS: usize = 3 * MOST_DEPTH;
 
-/// Values and bytes that may be made of a file, beyond those that it says itself.
+/// Most values and bytes that resolving may add to what the file contains itself.
 const MOST_MADE: usize = 1 << 20;
 
-/// Steps that a byte of a text may take where it names nothing: it is of a key or of a value, once.
+/// Steps allowed for each byte of the text: without references a byte belongs to one key or value.
 const STEPS_OF_BYTE: usize = 4;
 
-/// A value and where it stands.
+/// A value and its position.
 #[derive(Debug, Clone)]
 pub(super) struct Value<'a> {
-    /// The line of its key, or its own if it is an item of a list; of several the last.
+    /// The line of its key, or of an item of a list; of several lines the last.
     pub(super) line: usize,
-    /// Values and bytes, its own and those within.
+    /// Values and bytes, including nested ones.
     size: usize,
-    /// Values within each other.
+    /// Depth of nested values.
     depth: usize,
     kind: Rc<Kind<'a>>,
 }
@@ -44,7 +43,7 @@ impl<'a> Value<'a> {
         matches!(*self.kind, Kind::Null)
     }
 
-    /// A text, a number or a switch, as it is written.
+    /// A text, a number or a boolean, as it is written.
     pub(super) fn text(&self) -> Option<&str> {
         match &*self.kind {
             Kind::Text(text) => Some(text),
@@ -66,7 +65,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A text, or a null, as it is written beside others.
+    /// The form of a text or a null within a concatenation.
     fn as_written(&self) -> Option<&str> {
         if self.is_null() { Some("null") } else { self.text() }
     }
@@ -85,7 +84,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Sizes together, and one more than the greatest depth.
+/// The sum of the sizes, and one more than the greatest depth.
 fn sum<'v, 'a: 'v>(values: impl Iterator<Item = &'v Value<'a>>) -> (usize, usize) {
     values.fold((0, 1), |(size, depth), value| (size + value.size, depth.max(value.depth + 1)))
 }
@@ -97,40 +96,40 @@ fn too_deep(line: usize) -> String {
     )
 }
 
-/// Works out values of one text.
+/// Resolves values of one text.
 pub(super) struct Values<'a, 'e> {
     root: &'a Table<'a>,
-    /// Answers with the value of a variable.
+    /// Returns the value of a variable.
     variable: &'e dyn Fn(&str) -> Option<String>,
-    /// What is being worked out, from the outside in.
+    /// The values being resolved, outermost first.
     open: Vec<Open<'a>>,
-    /// Items that were worked out so far.
+    /// Number of items resolved so far.
     items: usize,
-    /// Steps within each other.
+    /// Depth of nested steps.
     steps: usize,
-    /// What may still be made.
+    /// Values and bytes that may still be added.
     left: usize,
 }
 
-/// A step on the way from the top to a value.
+/// A step on the path from the top to a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step<'a> {
     Key(&'a str),
-    /// An item, by a number that no other has: nobody can ask for one.
+    /// An item, by a unique number; no reference can name one.
     Item(usize),
 }
 
-/// A key that is being worked out: whoever asks for it meanwhile gets what was said before.
+/// A key that is being resolved: a reference to it meanwhile gets its earlier value.
 struct Open<'a> {
     path: Vec<Step<'a>>,
     below: Stack<'a>,
 }
 
-/// What is said of a key, the last above. Cheap to clone.
+/// The layers of a key, the last on top. Cheap to clone.
 #[derive(Clone)]
 struct Stack<'a> {
     all: Rc<[Said<'a>]>,
-    /// Those that count are before this one.
+    /// Only layers before this index count.
     end: usize,
 }
 
@@ -165,19 +164,19 @@ impl<'a> From<Vec<Said<'a>>> for Stack<'a> {
     }
 }
 
-/// What is said of the keys of a table, the last first.
+/// The layers of the keys of a table, the last first.
 type Keys<'a> = BTreeMap<&'a str, Vec<Said<'a>>>;
 
-/// What a stack comes to.
+/// The result of merging layers.
 enum Gathered<'a> {
     Nothing,
     Value(Value<'a>),
-    /// A table: its line and its keys, which are not worked out.
+    /// A table: its line, and its keys, which are not resolved.
     Table(usize, Keys<'a>),
 }
 
 impl<'a, 'e> Values<'a, 'e> {
-    /// Values of a text of so many bytes.
+    /// `bytes` is the length of the text.
     pub(super) fn new(
         root: &'a Table<'a>,
         bytes: usize,
@@ -187,12 +186,12 @@ impl<'a, 'e> Values<'a, 'e> {
         Self { root, variable, open: Vec::new(), items: 0, steps: 0, left }
     }
 
-    /// What a path from the top comes to, if anything.
+    /// The resolved value of a path from the top, if any.
     pub(super) fn get(&mut self, path: &[&'a str]) -> Result<Option<Value<'a>>, String> {
         self.lookup(path, 1)
     }
 
-    /// `line` is for errors, as in all that follow.
+    /// `line` is for errors, here and in the functions below.
     fn lookup(&mut self, keys: &[&'a str], line: usize) -> Result<Option<Value<'a>>, String> {
         let path: Vec<_> = keys.iter().copied().map(Step::Key).collect();
         if self.is_around_itself(&path) {
@@ -210,8 +209,8 @@ impl<'a, 'e> Values<'a, 'e> {
         self.value(&stack, &path, line)
     }
 
-    /// Whether a table would have itself within: where nothing else was said of a key within it that is being
-    /// worked out.
+    /// Whether a table would contain itself: a key within the table is being resolved, and nothing else was said
+    /// of that key.
     fn is_around_itself(&self, path: &[Step<'a>]) -> bool {
         let is_within = |open: &Open<'_>| {
             open.path.len() > path.len()
@@ -250,8 +249,8 @@ impl<'a, 'e> Values<'a, 'e> {
         Value::new(line, Kind::Table(table))
     }
 
-    /// From the last that is said on down to what hides all below: a text or a list. Where only one key
-    /// of a table is asked for, no other is looked at.
+    /// Merges from the last layer down to the first that hides the rest: a text or a list. If only one
+    /// key of a table is asked for, no other key is merged.
     fn gather(
         &mut self,
         stack: &Stack<'a>,
@@ -273,7 +272,7 @@ impl<'a, 'e> Values<'a, 'e> {
                     add(&mut table.get_or_insert_with(|| (*line, Keys::new())).1, said, only);
                     continue;
                 }
-                // It is a list with what is below, whatever that is.
+                // Together with the layers below, of whatever kind, it is a list.
                 Said::InText(Layer { line, part: Part::Item(_), .. }) => match table {
                     Some(_) => break,
                     None => return self.appended(&stack, at, path, *line).map(Gathered::Value),
@@ -298,7 +297,7 @@ impl<'a, 'e> Values<'a, 'e> {
         Ok(table.map_or(Gathered::Nothing, |(line, keys)| Gathered::Table(line, keys)))
     }
 
-    /// The list of what `+=` adds, from the layer at `last` on down, to one that may be there.
+    /// The list that `+=` adds to, from the layer at `last` down to an earlier list, if any.
     fn appended(
         &mut self,
         stack: &Stack<'a>,
@@ -330,7 +329,7 @@ impl<'a, 'e> Values<'a, 'e> {
         Value::new(line, Kind::List(items))
     }
 
-    /// What one layer says. Who asks for its key meanwhile gets what is below it.
+    /// The value of one layer. A reference to its key meanwhile gets the layers below.
     fn said(
         &mut self,
         layer: &'a Layer<'a>,
@@ -394,7 +393,7 @@ impl<'a, 'e> Values<'a, 'e> {
         self.value(&Stack::of(said), &[path, &[Step::Item(self.items)]].concat(), line)
     }
 
-    /// Values beside each other: one list, one table or one text.
+    /// Concatenates values to one list, one table or one text.
     fn several(
         &mut self,
         parts: &'a [(Part<'a>, bool)],
@@ -456,7 +455,7 @@ impl<'a, 'e> Values<'a, 'e> {
     }
 }
 
-/// Adds what a table says, which is below what is there.
+/// Adds the statements of a table below those that `keys` has already.
 fn add<'a>(keys: &mut Keys<'a>, table: &'a Table<'a>, only: Option<&str>) {
     for (key, said) in &table.0 {
         if only.is_none_or(|only| only == *key) {
@@ -465,7 +464,7 @@ fn add<'a>(keys: &mut Keys<'a>, table: &'a Table<'a>, only: Option<&str>) {
     }
 }
 
-/// What all have, if they do.
+/// The results for all values, if every value has one.
 fn all<'v, 'a, T>(
     values: &'v [Value<'a>],
     get: impl Fn(&'v Value<'a>) -> Option<T>,
@@ -487,7 +486,7 @@ mod tests {
         list.or(table.map(|table| json!(table))).unwrap_or_else(|| json!(value.text()))
     }
 
-    /// What the key `r` comes to.
+    /// The resolved value of the key `r`.
     fn read(text: &str) -> Result<Option<Json>, String> {
         let syntax = syntax(text)?;
         let table = Table::of(&syntax)?.expect("no list");
@@ -504,7 +503,7 @@ mod tests {
         assert_eq!(read(text).expect_err(text), want, "{text}");
     }
 
-    /// Each as Typesafe Config 1.4.0, which KairosDB uses, reads it.
+    /// Expected values are what Typesafe Config 1.4.0, which KairosDB uses, reads.
     #[test]
     fn keys_and_values_are_read_as_kairosdb_reads_them() {
         check("r: a b  c # d\n// e\n", json!("a b  c"));
@@ -532,7 +531,7 @@ mod tests {
         check("r: [a]\nr += b", json!(["a", "b"]));
     }
 
-    /// Likewise.
+    /// Expected values as above.
     #[test]
     fn substitutions_come_to_what_kairosdb_makes_of_them() {
         check("r: ${a.b} d\na.b: c", json!("c d"));
@@ -603,7 +602,7 @@ mod tests {
         refused("a: 1\nr { include \"a.conf\" }", "line 2: an include, which is not followed");
     }
 
-    /// Depth, and what a few lines can make that name each other, have bounds.
+    /// Depth and size are bounded, even if a few lines refer to each other.
     #[test]
     fn a_small_file_stays_small() {
         let deep = |depth: usize| read(&("r".to_owned() + &".a".repeat(depth) + ": 1"));
@@ -630,7 +629,7 @@ mod tests {
             let refused = doubled(text, 30).expect_err("many");
             assert!(refused.ends_with(too_much), "{refused}");
         }
-        // Many of what does not grow are none of it.
+        // Many references that do not grow are fine.
         doubled("r += x\n", 5_000).expect("a list");
         doubled("r: ${?UNSET}\n", 5_000).expect("a list");
         read(&"r.a.b.c.d: ${SET}\nr.a.b.e: []\n".repeat(5_000)).expect("a table");
