@@ -43,7 +43,7 @@ pub struct CassandraConfig {
     pub series_cache_bytes: usize,
     /// Cache of settled points that were read; `None` = no cache.
     pub read_cache: Option<ReadCacheConfig>,
-    /// How long the log keeps samples that Cassandra has acknowledged but may still lose; `None` = as the log's settings say.
+    /// How long the log keeps samples that Cassandra acknowledged but may still lose; `None` = as its settings say.
     pub keep_unsynced: Option<Duration>,
     /// Retention of the metrics whose names match; zero = for ever.
     pub ttl_by_metric: Vec<(String, Duration)>,

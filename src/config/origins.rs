@@ -1,13 +1,13 @@
 //! The setting `allowed-origins`: the web origins whose pages may send requests that change something.
 //!
-//! An origin is kept as browsers write it (RFC 6454): scheme, host and a port that is not the scheme's own, in lower
-//! case. It does not decide which requests change something; the router does.
+//! An origin is kept as browsers write it (RFC 6454): scheme, host, and the port unless it is the
+//! scheme's default, in lower case. The router, not this file, decides which requests change something.
 
 use super::{ConfigError, Raw};
 
 const NAME: &str = "allowed-origins";
 
-/// Origins, besides the server's own, whose pages may send requests that change something.
+/// Other origins than the server's own whose pages may send requests that change something.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowedOrigins {
     any: bool,
@@ -15,7 +15,7 @@ pub struct AllowedOrigins {
 }
 
 impl AllowedOrigins {
-    /// Reads the setting: origins with commas between them, or `*` for every origin.
+    /// Reads the setting: comma-separated origins, or `*` for every origin.
     pub(super) fn from_raw(raw: &Raw) -> Result<Self, ConfigError> {
         let text = raw.get(NAME).unwrap_or_default();
         Self::parse(text).map_err(|reason| raw.refuse(NAME, reason))
@@ -35,13 +35,13 @@ impl AllowedOrigins {
         Ok(allowed)
     }
 
-    /// Whether pages of this origin, as an `Origin` header has it, are allowed.
+    /// Whether pages of this origin, the value of an `Origin` header, are allowed.
     pub fn allows(&self, origin: &str) -> bool {
         self.any || normalised(origin).is_some_and(|origin| self.listed.contains(&origin))
     }
 }
 
-/// `scheme://host[:port]` in lower case, without the scheme's own port; `None` = not of that form.
+/// `scheme://host[:port]` in lower case, without the scheme's default port; `None` = not of that form.
 fn normalised(origin: &str) -> Option<String> {
     let origin = origin.to_ascii_lowercase();
     let (scheme, authority) = origin.split_once("://")?;
@@ -51,7 +51,7 @@ fn normalised(origin: &str) -> Option<String> {
         _ => return None,
     };
     let parsed: ureq::http::uri::Authority = authority.parse().ok()?;
-    // A user, or a port that is no number, is not part of an origin.
+    // An origin has no user, and its port is a number.
     let is_plain = !authority.contains('@') && !parsed.host().is_empty();
     let has_port = parsed.as_str().len() > parsed.host().len();
     if !is_plain || has_port && parsed.port_u16().is_none() {

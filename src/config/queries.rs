@@ -1,4 +1,4 @@
-//! The settings of queries: their limits, and what of PromQL is switched on.
+//! The settings of queries: their limits, and which parts of PromQL are enabled.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use super::{ConfigError, MemoryConfig, count, duration, positive, switch};
 /// How queries are evaluated.
 #[derive(Debug, Clone)]
 pub struct QueryConfig {
-    /// Longest time of a query, waiting for its turn included.
+    /// Longest time of a query, including the wait for a permit.
     pub timeout: Duration,
-    /// The same in its place, where it is not 0.
+    /// Replaces `timeout` unless it is 0.
     pub max_duration: Duration,
     /// Most series of all selectors of a query; 0 = any number.
     pub max_series: u64,
@@ -31,22 +31,22 @@ pub struct QueryConfig {
     pub lookback_delta: Duration,
     /// Queries that take longer are logged.
     pub slow: Duration,
-    /// What of the language is offered.
+    /// Which parts of the language are enabled.
     pub language: Language,
-    /// Whether names of metrics are removed at the end of a query, and not at each operation.
+    /// Whether metric names are removed at the end of a query instead of at each operation.
     pub delayed_names: bool,
-    /// Whether start timestamps tell resets of counters.
+    /// Whether start timestamps mark resets of counters.
     pub start_timestamps: bool,
-    /// Whether letters of all scripts and dots need no quotes in names.
+    /// Whether names without quotes may have letters of all scripts, and dots.
     pub unquoted_names: bool,
 }
 
-/// What of PromQL is offered.
+/// Which parts of PromQL are enabled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
-    /// What Prometheus has without any flag.
+    /// What Prometheus offers without any flag.
     Stable,
-    /// Also what is experimental there.
+    /// Also what is experimental in Prometheus.
     Experimental,
 }
 
@@ -85,7 +85,7 @@ impl QueryConfig {
     }
 }
 
-/// A whole number of which 0 is no limit.
+/// A whole number; 0 = no limit.
 fn any_number(raw: &Raw, name: &'static str) -> Result<u64, ConfigError> {
     use std::num::IntErrorKind::PosOverflow;
     raw.required(name).parse().map_err(|error: std::num::ParseIntError| match error.kind() {

@@ -1,7 +1,7 @@
-//! Settings as they were written, and by whom: flag, environment, file, in this order of strength.
+//! The texts of settings and their origins. A flag overrides the environment, which overrides the file.
 //!
-//! No value is understood here; [`Raw::get`] gives text and [`Raw::refuse`] makes an error that
-//! says where the text came from.
+//! No value is parsed here; [`Raw::get`] returns the text, and [`Raw::refuse`] makes an error that
+//! names the origin of the text.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use super::settings::SETTINGS;
 use super::table::{self, EntryError, Lines};
 use super::{ConfigError, environment, file};
 
-/// Who said it.
+/// Where the value of a setting was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// The command line.
@@ -36,12 +36,12 @@ pub enum Origin {
     KairosDb {
         /// The file.
         path: PathBuf,
-        /// The entry. Boxed, as errors are not to grow.
+        /// The entry. Boxed to keep errors small.
         entry: Box<str>,
-        /// Line, from 1; `None` = the entry comes from elsewhere, as from a substitution.
+        /// Line, from 1; `None` = unknown, such as for an entry from a substitution.
         line: Option<u32>,
     },
-    /// Nobody: the default.
+    /// Nowhere: the default.
     Default,
 }
 
@@ -57,7 +57,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A file, and the line where it is known.
+/// A file, and the line if it is known.
 fn place(path: &Path, line: Option<u32>) -> String {
     match line {
         Some(line) => format!("{}:{line}", path.display()),
@@ -65,17 +65,17 @@ fn place(path: &Path, line: Option<u32>) -> String {
     }
 }
 
-/// What an error repeats of a value.
+/// The part of a value that an error repeats.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shown {
-    /// All of it, as its author wrote it.
+    /// All of it, as it was written.
     Value(String),
-    /// Nothing, as it is a list or a table: only where in it the entry stands that is refused; empty
-    /// where that is all of it.
+    /// Nothing, because it is a list or a table: only the path of the refused entry, empty for the
+    /// whole value.
     Entry(String),
 }
 
-/// A setting and its value as its author wrote it, or the entry of it.
+/// A setting with its value as written, or with the entry of it.
 pub(super) fn describe(name: &str, shown: &Shown, origin: &Origin) -> String {
     let key = name.replace('-', "_");
     let variable = || format!("PROMKAIROS_{}", key.to_ascii_uppercase());
@@ -100,14 +100,14 @@ pub(super) fn describe(name: &str, shown: &Shown, origin: &Origin) -> String {
     }
 }
 
-/// A setting that somebody gave a value.
+/// A setting whose value was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
     /// Its name as a flag, without the dashes.
     pub name: &'static str,
-    /// The text of its value: never a secret, as those stand in files of their own.
+    /// The text of its value: never a secret, because secrets are in files of their own.
     pub value: String,
-    /// Who said it.
+    /// Where it was given.
     pub origin: Origin,
 }
 
@@ -115,14 +115,14 @@ pub struct Said {
 #[derive(Debug, Default)]
 pub(super) struct Raw {
     values: HashMap<&'static str, (String, Origin)>,
-    /// Where the entries of lists and tables stand in the file.
+    /// Lines of the entries of lists and tables in the file.
     lines: HashMap<&'static str, Lines>,
-    /// What was taken over from a KairosDB's configuration.
+    /// Values taken over from KairosDB's configuration.
     pub(super) kairosdb: KairosDbConf,
 }
 
 impl Raw {
-    /// Gathers the command line, the environment (which clap read) and the file of `--config`.
+    /// Reads the command line, the environment (through clap) and the file of `--config`.
     pub(super) fn gather(matches: &ArgMatches) -> Result<Self, ConfigError> {
         match matches.get_one::<String>("config") {
             None => Self::merge(matches, None),
@@ -139,7 +139,7 @@ impl Raw {
         }
     }
 
-    /// The same with this file instead of that of `--config`.
+    /// The same with this file instead of the file of `--config`.
     pub(super) fn gather_with(matches: &ArgMatches, file: &Path) -> Result<Self, ConfigError> {
         Self::merge(matches, Some(file))
     }
@@ -186,8 +186,8 @@ impl Raw {
         self.values.iter().map(|(name, (value, _))| (*name, value.clone())).collect()
     }
 
-    /// The first of the settings that `wanted` picks to which somebody gave a value. What was taken
-    /// over from a KairosDB was said by who named its file.
+    /// The first setting picked by `wanted` that was given. Values taken over from a KairosDB count
+    /// as given by the setting that names its file.
     pub(super) fn said(&self, wanted: impl Fn(&str) -> bool) -> Option<&'static str> {
         let is_said = |name| {
             let origin = self.values.get(name).map(|(_, origin)| origin);
@@ -197,7 +197,7 @@ impl Raw {
         names.find(|name| wanted(name) && is_said(*name))
     }
 
-    /// Everything that somebody said, in the order of the help.
+    /// All settings that were given, in the order of the help.
     pub(super) fn all_said(&self) -> Vec<Said> {
         let said = |setting: &Setting| {
             let (value, origin) = self.values.get(setting.name)?;
@@ -207,14 +207,14 @@ impl Raw {
         SETTINGS.iter().filter_map(said).collect()
     }
 
-    /// The settings of another cluster: the same but for these.
+    /// The settings of another cluster: the same without `names`.
     pub(super) fn without(&self, names: &[&str]) -> Self {
         let values = self.values.iter().filter(|(name, _)| !names.contains(name));
         let values = values.map(|(name, value)| (*name, value.clone())).collect();
         Self { values, ..Self::default() }
     }
 
-    /// Says something else. `None` = as if nobody had said anything.
+    /// Sets a value. `None` = the default.
     pub(super) fn set(&mut self, name: &'static str, value: Option<String>) {
         let default = || SETTINGS.iter().find(|setting| setting.name == name)?.default;
         match value.or_else(|| default().map(str::to_owned)) {
@@ -236,7 +236,7 @@ impl Raw {
         ConfigError::Invalid { name, shown, origin, reason: reason.to_string() }
     }
 
-    /// The same of a value that may be a secret: it is not repeated.
+    /// The same for a value that may be a secret, which is not repeated.
     pub(super) fn refuse_secret(
         &self,
         name: &'static str,
@@ -267,12 +267,12 @@ impl Raw {
         ConfigError::Invalid { name, shown, origin, reason }
     }
 
-    /// Where an entry of a setting stands in a file, if that is known.
+    /// The line of an entry of a setting in a file, if it is known.
     fn line_of(&self, name: &str, entry: &str) -> Option<usize> {
         line_of(self.lines.get(name)?, entry)
     }
 
-    /// Takes over what a KairosDB was told, where nobody said anything else.
+    /// Takes over the configuration of a KairosDB for settings that were given nowhere else.
     fn take_over(&mut self, path: PathBuf) -> Result<(), ConfigError> {
         let mut read = kairosdb_conf::read(&path).map_err(|error| match error {
             ConfigError::File { source, .. } => self.refuse("kairosdb-config", source),
@@ -310,7 +310,7 @@ impl Raw {
         let line_of = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
         let table = DeTable::parse(text).map_err(|error| {
             let mut reason = error.message().replace('\n', ", ");
-            // Here alone the text in question is a key; elsewhere it may be a value.
+            // Only here is the text in question a key; elsewhere it may be a value.
             let is_double = reason == "duplicate key";
             let line = line_of(error.span().map_or(0, |span| span.start));
             if let Some(key) = error.span().filter(|_| is_double) {
@@ -336,7 +336,7 @@ impl Raw {
                 (Shape::ListOrTable, value @ (DeValue::Array(_) | DeValue::Table(_)))
                 | (Shape::Table, value @ DeValue::Table(_)) => {
                     self.lines.insert(setting.name, table::lines(value, &line_of));
-                    // Only for its origin, should it be refused.
+                    // Kept only for its origin, in case it is refused.
                     self.values.insert(setting.name, (String::new(), origin.clone()));
                     let text = table::text_of(value);
                     Ok(text.map_err(|error| self.refuse_entry(setting.name, &error))?)
@@ -358,13 +358,13 @@ impl Raw {
     }
 }
 
-/// The line of an entry, or of the innermost one around it that stands in the file.
+/// The line of an entry, or of the innermost entry around it that is in the file.
 fn line_of(lines: &Lines, entry: &str) -> Option<usize> {
     let around = lines.iter().filter(|(path, _)| entry.starts_with(path.as_str()));
     around.max_by_key(|(path, _)| path.len()).map(|(_, line)| *line)
 }
 
-/// The text of a scalar, or why it is none. A whole number has its value, however it is written.
+/// The text of a scalar, or why it is not one. Whole numbers in any radix become decimal.
 fn scalar(setting: &Setting, value: &DeValue<'_>) -> Result<String, &'static str> {
     match value {
         DeValue::String(text) => Ok(text.to_string()),
@@ -386,8 +386,8 @@ fn scalar(setting: &Setting, value: &DeValue<'_>) -> Result<String, &'static str
     }
 }
 
-/// The setting that was probably meant by a key of a file. Settings stand in no table: of one that has them all
-/// the same the first one tells, with the name of the table before it or alone.
+/// The setting that was probably meant by an unknown key of a file. The file has no sections: the
+/// first key of a table is tried alone and with the name of the table before it.
 fn similar(name: &str, value: &DeValue<'_>) -> Option<String> {
     let known = || SETTINGS.iter().map(Setting::key);
     let DeValue::Table(table) = value else { return nearest(name, known()) };
@@ -397,7 +397,7 @@ fn similar(name: &str, value: &DeValue<'_>) -> Option<String> {
     exact.or_else(|| nearest(&joined, known()))
 }
 
-/// The key before the `=` of a line of TOML, where it is a plain one.
+/// The key before the `=` of a line of TOML, if it is a plain one.
 fn key_of(line: &str) -> Option<&str> {
     let key = line.split_once('=')?.0.trim();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');

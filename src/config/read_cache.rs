@@ -6,27 +6,27 @@ use super::raw::Raw;
 use super::units::parse_size;
 use super::{ConfigError, duration};
 
-/// Points are not kept earlier: every writer takes what is half as old for settled.
+/// Least age of kept points: writers treat points half as old as settled.
 pub const LEAST_SETTLED_AFTER: Duration = Duration::from_secs(600);
-/// What was read for the first time is used for so long: a dashboard that is opened again finds it, and what a KairosDB
-/// writes late is seen soon.
+/// First maximum age of an entry. A dashboard that is opened again finds the entry, and what a
+/// KairosDB writes late is seen soon.
 pub const FIRST_CACHE_AGE: Duration = Duration::from_secs(10);
-/// Nothing is used longer: writers leave word of their changes for three times as long.
+/// Longest age of an entry: writers keep the record of their changes three times as long.
 pub const MOST_CACHE_AGE: Duration = Duration::from_secs(24 * 3600);
 
-/// How much of what was read is kept, from which age on, and how long.
+/// Size of the read cache, the age from which points are kept, and how long entries are used.
 #[derive(Debug, Clone)]
 pub struct ReadCacheConfig {
     /// Bytes of its files; more than 0.
     pub bytes: u64,
     /// Age from which points are kept; at least [`LEAST_SETTLED_AFTER`].
     pub settled_after: Duration,
-    /// How long they are used; at most [`MOST_CACHE_AGE`].
+    /// How long an entry is used; at most [`MOST_CACHE_AGE`].
     pub max_age: Duration,
 }
 
 impl ReadCacheConfig {
-    /// None where it is off.
+    /// `None` = the cache is off.
     pub(super) fn from_raw(raw: &Raw) -> Result<Option<Self>, ConfigError> {
         const SIZE: &str = "cassandra-read-cache-size";
         const SETTLED_AFTER: &str = "cassandra-read-cache-settled-after";

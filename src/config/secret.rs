@@ -1,6 +1,6 @@
 //! A text that is never printed: a password, a key, the hash of a password.
 //!
-//! Its `Debug` hides it and it has no `Display`; who needs it says so.
+//! Its `Debug` hides it, and it has no `Display`; code that needs the text calls [`Secret::reveal`].
 
 use std::fmt;
 use std::io;
@@ -18,7 +18,7 @@ impl Secret {
         Self(text)
     }
 
-    /// The one line that a file holds, without its end. No line, or several, is an error.
+    /// The single line of a file, without its end. No line, or several, is an error.
     pub fn from_file(path: &Path) -> io::Result<Self> {
         let refused = |why| Err(io::Error::new(io::ErrorKind::InvalidData, why));
         let text = file::read_text(path)?;

@@ -1,12 +1,12 @@
-//! What is known of a setting: its name, its default and its help.
+//! The definition of a setting: its name, its default and its help.
 
 /// One setting.
 pub struct Setting {
     /// Its name as a flag, without the dashes.
     pub name: &'static str,
-    /// What the value is, for the help.
+    /// The form of the value, for the help.
     pub value: &'static str,
-    /// The value when nothing is said; `None` = not set, or decided by other settings.
+    /// The default value; `None` = not set, or derived from other settings.
     pub default: Option<&'static str>,
     /// One sentence.
     pub help: &'static str,

@@ -1,7 +1,7 @@
 //! Every setting: its name, its default and its help, in one table.
 //!
-//! The name `a-b` stands for the flag `--a-b`, the variable `PROMKAIROS_A_B` and the key `a_b` of
-//! the file. The table makes the flags, the help and the list of keys that a file may hold (`arguments`).
+//! The name `a-b` is the flag `--a-b`, the variable `PROMKAIROS_A_B` and the key `a_b` of the file.
+//! `arguments` makes the flags, the help and the keys of the file from the table.
 
 use super::setting::{Setting, setting};
 
@@ -87,7 +87,7 @@ pub const SETTINGS: &[Setting] = &[
         "cassandra-series-cache",
         "SIZE",
         None,
-        "Memory for the series that stand in the index, about; an eighth of --memory-limit, at most \
+        "Memory, about, for the cache of the series in the index; an eighth of --memory-limit, at most \
          256MiB",
     ),
     setting(
@@ -141,7 +141,7 @@ pub const SETTINGS: &[Setting] = &[
         "FILE",
         None,
         "A kairosdb.conf: its keyspace, hosts, local data centre, consistency, replication, TTL, list of \
-         indexed metrics and other clusters hold where nothing else is said",
+         indexed metrics and other clusters apply to settings that are not given",
     ),
     setting(
         "tag-indexed-row-key-lookup-metrics",
@@ -183,7 +183,7 @@ pub const SETTINGS: &[Setting] = &[
         "Longest time of a stop: up to half of it for requests under way, the rest for the last flush; what is not in \
          the store by then stays in the log, and the next start reads it back",
     ),
-    setting("wal-limit", "SIZE", Some("8GiB"), "Largest log; beyond it writes are refused"),
+    setting("wal-limit", "SIZE", Some("8GiB"), "Largest log; beyond this size writes are refused"),
     setting(
         "flush-memory",
         "SIZE",
@@ -201,8 +201,8 @@ pub const SETTINGS: &[Setting] = &[
         "max-connections",
         "N",
         Some("512"),
-        "Connections at a time; a further one takes the place of one without a whole request, else \
-         it is told 503, but for health and metrics",
+        "Connections at a time; a further one replaces one without a whole request, else it gets 503, \
+         except for health and metrics",
     ),
     setting(
         "max-http2-streams",
@@ -214,7 +214,7 @@ pub const SETTINGS: &[Setting] = &[
         "max-concurrent-requests",
         "N",
         Some("4096"),
-        "Requests answered at a time, those for health and metrics aside; more are told to come again",
+        "Requests answered at a time, except for health and metrics; further ones get 503",
     ),
     setting(
         "http-head-timeout",
@@ -250,7 +250,7 @@ pub const SETTINGS: &[Setting] = &[
         "max-request-body-size",
         "SIZE",
         Some("32MiB"),
-        "Largest body of a request, as it comes: those of remote writes and reads are compressed",
+        "Largest body of a request as received: bodies of remote writes and reads are compressed",
     ),
     setting(
         "max-decoded-body-size",
@@ -269,7 +269,7 @@ pub const SETTINGS: &[Setting] = &[
         "max-samples-per-second",
         "N",
         Some("0"),
-        "Floats and histograms taken in a second; beyond it writes are told to come again; 0 = no limit",
+        "Floats and histograms accepted in a second; further writes get 429; 0 = no limit",
     ),
     setting(
         "max-sample-age",
@@ -288,7 +288,7 @@ pub const SETTINGS: &[Setting] = &[
         "max-active-series",
         "N",
         Some("0"),
-        "Series written to within the last hour; others are refused, those go on; 0 = no limit",
+        "Series written to within the last hour; further ones are refused; 0 = no limit",
     ),
     setting(
         "max-active-series-per-metric",
@@ -300,14 +300,14 @@ pub const SETTINGS: &[Setting] = &[
         "max-metadata-size",
         "SIZE",
         None,
-        "Names, helps and units of all metric families, and 100 bytes for each; new ones beyond are refused; a \
-         sixteenth of --memory-limit, at most 64MiB",
+        "Names, helps and units of all metric families, and 100 bytes for each; further new ones are refused; \
+         a sixteenth of --memory-limit, at most 64MiB",
     ),
     setting(
         "series-limit-answer",
         "CODE",
         Some("400"),
-        "What the sender of a series beyond the limits of active series is told: 400 (it goes on without it) or 429",
+        "Answer to a series beyond the limits of active series: 400 (its sender continues without it) or 429",
     ),
     setting("max-labels-per-series", "N", Some("128"), "Labels of a series, the name included"),
     setting("max-label-name-size", "SIZE", Some("1KiB"), "Longest name of a label"),
@@ -322,7 +322,7 @@ pub const SETTINGS: &[Setting] = &[
         "max-label-results",
         "N",
         Some("500000"),
-        "Names, values or series in the answer of a label endpoint; what is cut off is told",
+        "Names, values or series in the answer of a label endpoint; a warning says what is cut off",
     ),
     setting(
         "max-label-results-size",
@@ -335,21 +335,21 @@ pub const SETTINGS: &[Setting] = &[
         "label-max-concurrency",
         "N",
         Some("4"),
-        "Questions for labels, series, metadata, exemplars and federation answered at a time; more wait",
+        "Requests for labels, series, metadata, exemplars and federation answered at a time; more wait",
     ),
     setting(
         "label-max-wait",
         "DURATION",
         Some("10s"),
-        "How long such a question may wait for its turn; then it is told to come again",
+        "How long such a request may wait; then it gets 503",
     ),
     setting("query-timeout", "DURATION", Some("2m"), "Longest time of a query, waiting included"),
     setting(
         "query-max-samples",
         "N",
         Some("50000000"),
-        "Samples that a query may hold in memory at a time, where a native histogram counts for several; and \
-         those of a remote read's answer without streaming",
+        "Samples that a query, or a remote read's answer without streaming, may hold in memory at a time; a \
+         native histogram counts for several",
     ),
     setting(
         "query-max-memory",
@@ -378,8 +378,8 @@ pub const SETTINGS: &[Setting] = &[
         "query-max-duration",
         "DURATION",
         Some("0"),
-        "Longest time of a query in place of --query-timeout, also a longer one; 0 = as that says. A request may \
-         ask for less with max_query_duration",
+        "Longest time of a query, instead of --query-timeout, which may be shorter; 0 = --query-timeout. A \
+         request may ask for less with max_query_duration",
     ),
     setting("query-max-depth", "N", Some("500"), "Deepest nesting of an expression"),
     setting(
@@ -483,15 +483,15 @@ pub const SETTINGS: &[Setting] = &[
         "trace-sampling",
         "SHARE",
         Some("0.1"),
-        "Share of the requests that are traced, 0 to 1; a traceparent header that comes with one \
-         decides for itself",
+        "Share of the requests that are traced, 0 to 1; the traceparent header of a request takes \
+         precedence",
     ),
     setting("log-format", "FORMAT", Some("text"), "Format of the program's log: text or json"),
     setting(
         "log-level",
         "FILTER",
         Some("info"),
-        "off, error, warn, info, debug or trace of promkairos (libraries tell no more than info), or \
-         a filter such as info,promkairos::storage=debug",
+        "off, error, warn, info, debug or trace of promkairos (libraries log at most info), or a \
+         filter such as info,promkairos::storage=debug",
     ),
 ];

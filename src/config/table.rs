@@ -1,23 +1,23 @@
-//! Values that are lists or tables: in a file as TOML has them, as text written as TOML or as JSON.
+//! Values that are lists or tables: TOML in a file, TOML or JSON as a text.
 //!
-//! They are carried as the text of JSON, because names may have commas. What they mean is for the
-//! settings that have them. Errors name an entry by its path, such as `[0].keyspace`, and never repeat
-//! what stands there: it may be a password in the wrong place.
+//! They are kept as JSON text, because names may contain commas. Each setting interprets its own
+//! value. Errors name an entry by its path, such as `[0].keyspace`, and never repeat its text,
+//! which may be a misplaced password.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 use toml::de::{DeTable, DeValue};
 
-/// Lines from 1, by the paths of the entries that stand there.
+/// Lines, from 1, by the paths of the entries.
 pub(super) type Lines = BTreeMap<String, usize>;
 
 /// What is wrong with an entry of a list or a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct EntryError {
-    /// Where it is, below the setting; empty for the setting itself.
+    /// Its path below the setting; empty for the setting itself.
     pub(super) path: String,
-    /// Why it is refused; without its value.
+    /// Why it is refused; does not contain the value.
     pub(super) reason: String,
 }
 
@@ -27,7 +27,7 @@ impl EntryError {
     }
 }
 
-/// The path of a table's entry.
+/// The path of an entry of a table.
 pub(super) fn below(path: &str, key: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     match !key.is_empty() && key.chars().all(is_bare) {
@@ -41,7 +41,7 @@ pub(super) fn text_of(value: &DeValue<'_>) -> Result<String, EntryError> {
     json_of(value, "").map(|json| json.to_string())
 }
 
-/// Where the entries of a value in a file stand. `line_of` is asked with offsets into the file.
+/// The lines of the entries of a value in a file. `line_of` maps an offset in the file to a line.
 pub(super) fn lines(value: &DeValue<'_>, line_of: &impl Fn(usize) -> usize) -> Lines {
     let mut lines = Lines::new();
     add_lines(&mut lines, "", value, line_of);
@@ -93,8 +93,7 @@ fn json_of(value: &DeValue<'_>, path: &str) -> Result<Value, EntryError> {
     }
 }
 
-/// A list or a table, written as JSON or as TOML. The error begins with the `form` that it should
-/// have.
+/// Parses a list or a table, written as JSON or as TOML. The error begins with the expected `form`.
 pub(super) fn value_of(text: &str, form: &str) -> Result<Value, EntryError> {
     if let Ok(json) = serde_json::from_str(text) {
         return Ok(json);

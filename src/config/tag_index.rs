@@ -1,5 +1,5 @@
-//! Which tags of which metrics are indexed: KairosDB's setting `tag_indexed_row_key_lookup_metrics`,
-//! in its own two forms.
+//! Which tags of which metrics are indexed: KairosDB's setting
+//! `tag_indexed_row_key_lookup_metrics`, in both of its forms.
 //!
 //! ```text
 //! ["m", "n"]  or  m,n                  all tags of these metrics
@@ -7,7 +7,7 @@
 //! {m = ["host"], n = [], "*" = []}     these tags; none or "*" = all of them
 //! ```
 //!
-//! As text, a table may be written as TOML or as JSON. A metric's own entry adds to that of `*`.
+//! As text, a table may be written as TOML or as JSON. A metric's own entry adds to the entry `*`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,29 +20,29 @@ use super::{ConfigError, choice, duration};
 /// The setting's name.
 const NAME: &str = "tag-indexed-row-key-lookup-metrics";
 
-/// The key that stands for every metric, and the tag that stands for all of them.
+/// The key for every metric, and the name for all of its tags.
 const ALL: &str = "*";
 
 /// Tags by metric; an empty set = all tags, the metric `*` = all metrics.
 pub type IndexedTags = BTreeMap<String, BTreeSet<String>>;
 
-/// What the tag index is to hold, and how far it is believed.
+/// What the tag index has to hold, and how far it is trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TagIndexConfig {
-    /// What it is to hold.
+    /// The tags that it has to hold.
     pub metrics: IndexedTags,
-    /// How far it is believed.
+    /// How far it is trusted.
     pub trust: TagIndexTrust,
     /// How often it is compared with `row_keys`; zero = never.
     pub audit_interval: Duration,
 }
 
-/// What the operator vouches for.
+/// What the operator guarantees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TagIndexTrust {
     /// Every writer of the keyspace indexes the same tags.
     Configured,
-    /// Nothing: `row_keys` is asked as well.
+    /// Nothing: `row_keys` is read as well.
     Verify,
 }
 
@@ -61,7 +61,7 @@ impl TagIndexConfig {
     }
 }
 
-/// The keys of the setting where it is a table: any.
+/// The keys of the setting as a table: any name.
 pub(super) fn table() -> KeyTable {
     KeyTable {
         setting: NAME,

@@ -1,8 +1,7 @@
-//! Where traces go, and how many requests have one.
+//! Where traces are sent, and how many requests are traced.
 //!
-//! Headers for the collector may be secrets, so they are no setting: they stand in a file that is one, or who
-//! sends the traces reads them from `OTEL_EXPORTER_OTLP_HEADERS`. For the same reason a URL with a user or a
-//! query is refused, and nothing of any of them is repeated.
+//! Headers for the collector may be secrets, so they are no setting: a file holds them, or the exporter reads
+//! `OTEL_EXPORTER_OTLP_HEADERS`. For the same reason a URL with a user or a query is refused. Errors repeat neither.
 
 use std::path::{Path, PathBuf};
 
@@ -13,26 +12,26 @@ use super::{ConfigError, Secret, file};
 
 /// The setting that switches traces on.
 const ENDPOINT: &str = "otlp-endpoint";
-/// The setting of the file with headers.
+/// The setting that names the file with headers.
 const HEADERS: &str = "otlp-headers-file";
-/// The variable that stands for it where nothing else is said.
+/// The variable that is used if the setting is not given.
 const VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
-/// Where traces go, and how many requests have one.
+/// Where traces are sent, and how many requests are traced.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TracesConfig {
     /// The collector's URL for traces.
     pub url: String,
-    /// Share of the requests that are traced, of those whose sender has not decided it; 0 to 1.
+    /// Share of requests to trace, from 0 to 1, if their sender has not decided.
     pub sampling: f64,
-    /// Headers of what is sent there.
+    /// Headers of the requests to the collector.
     pub headers: Vec<(String, Secret)>,
-    /// Where they are from, where a setting names a file.
+    /// The file of the headers, if a setting names one.
     pub headers_file: Option<PathBuf>,
 }
 
 impl TracesConfig {
-    /// `None` = there are no traces.
+    /// `None` = no traces.
     pub(super) fn from_raw(raw: &Raw) -> Result<Option<Self>, ConfigError> {
         let sampling = sampling(raw.required("trace-sampling"));
         let sampling = sampling.map_err(|reason| raw.refuse("trace-sampling", reason))?;
@@ -53,8 +52,7 @@ impl TracesConfig {
         Ok(Some(Self { url, sampling, headers, headers_file }))
     }
 
-    /// One header a line, `name=value`, to the end of the line as it is. Errors say in which line, and nothing of
-    /// what stands there.
+    /// Parses one header a line: `name=value` up to the end of the line. Errors name the line and never repeat its text.
     pub fn parse_headers(text: &str) -> Result<Vec<(String, Secret)>, String> {
         let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
         let headers: Vec<_> = lines.map(|(at, line)| header(at, line)).collect::<Result<_, _>>()?;

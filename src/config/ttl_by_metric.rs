@@ -1,11 +1,11 @@
-//! How long the samples of some metrics are kept: regular expressions of their names, and durations.
+//! Retention by metric: regular expressions of metric names, with durations.
 //!
 //! ```text
 //! {"node_.*" = "90d", "node_debug_.*" = "1d", "billing_.*" = "0"}
 //! ```
 //!
-//! As text, the table may be written as TOML or as JSON. The expressions are tried here, so that an
-//! error can name the entry; the store compiles them.
+//! As text, the table may be written as TOML or as JSON. The expressions are compiled here once, so
+//! that an error can name the entry; the store compiles them again.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::model::{METRIC_NAME, MatchOp, Matcher};
 /// The setting's name.
 const NAME: &str = "cassandra-ttl-by-metric";
 
-/// The keys of the setting: any.
+/// The keys of the setting: any expression.
 pub(super) fn table() -> KeyTable {
     const HELP: &str = "How long the samples of the metrics are kept whose whole name this regular \
                         expression matches, as \"90d\"; \"0\" = for ever. The longest expression holds";
@@ -59,7 +59,7 @@ fn parse(text: &str) -> Result<Vec<(String, Duration)>, EntryError> {
     Ok(kept)
 }
 
-/// Refuses a `retention` that is no TTL of Cassandra's.
+/// Refuses a `retention` that cannot be a TTL of Cassandra.
 pub(super) fn check_retention(raw: &Raw) -> Result<(), ConfigError> {
     match duration(raw, "retention")? {
         Duration::ZERO => Ok(()),
@@ -67,7 +67,7 @@ pub(super) fn check_retention(raw: &Raw) -> Result<(), ConfigError> {
     }
 }
 
-/// Refuses what no Cassandra takes; how late rows may expire is known to the servers alone.
+/// Refuses what no Cassandra accepts. Only the servers know their own limit on expiration dates.
 fn check_ttl(kept: Duration) -> Result<(), &'static str> {
     match kept {
         short if short < Duration::from_secs(1) => Err("a TTL has at least one second"),

@@ -7,20 +7,20 @@ use std::time::Duration;
 /// Why a duration or a size is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
-    /// Not of the form that is expected.
+    /// Not a duration.
     #[error("not a duration; write it as 15s, 2h, 1h30m or 2y (units: ms s m h d w y)")]
     Duration,
-    /// Not of the form that is expected.
+    /// Not a size.
     #[error(
         "not a size; write it as 512MiB, 8GiB or 1000000 (units: B KiB MiB GiB TiB KB MB GB TB)"
     )]
     Size,
-    /// More than the type can hold.
+    /// More than the type can represent.
     #[error("too large")]
     TooLarge,
 }
 
-/// A duration: numbers with units, each unit at most once and the larger ones first. `0` is none.
+/// Parses a duration: numbers with units, each unit at most once and the larger ones first, or `0`.
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     const UNITS: [(&str, u64); 7] = [
         ("y", 365 * 24 * 3_600_000),
@@ -55,7 +55,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     Ok(Duration::from_millis(total))
 }
 
-/// A size in bytes: a whole number and a unit, or no unit for bytes.
+/// Parses a size in bytes: a whole number, with a unit or in bytes.
 pub fn parse_size(text: &str) -> Result<u64, UnitError> {
     const UNITS: [(&str, u64); 10] = [
         ("", 1),
@@ -75,7 +75,7 @@ pub fn parse_size(text: &str) -> Result<u64, UnitError> {
     number?.checked_mul(*factor).ok_or(UnitError::TooLarge)
 }
 
-/// The digits that `text` begins with, and the rest; `None` without digits.
+/// The leading digits of `text`, and the rest; `None` without digits.
 fn leading_number(text: &str) -> Option<(Result<u64, UnitError>, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at(end);

@@ -1,7 +1,7 @@
 //! Users, tokens and their rights.
 //!
-//! Passwords are known by their bcrypt hashes, tokens by their SHA-256: a token is random and long,
-//! so a fast digest is enough. Neither is ever printed. Who is let in is decided in `api`.
+//! Passwords are kept as their bcrypt hashes, tokens as their SHA-256: a token is random and long,
+//! so a fast digest is enough. Neither is ever printed. `api` enforces the rights.
 
 use std::path::{Path, PathBuf};
 
@@ -13,14 +13,14 @@ use super::super::{ConfigError, Secret};
 use super::files::Files;
 use super::yaml::Entry;
 
-/// What a request may need.
+/// What a request may require.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Right {
-    /// Queries, remote read, metrics and all else that changes nothing.
+    /// Queries, remote read, metrics and everything else that changes nothing.
     Read,
     /// Remote write.
     Write,
-    /// Deletes, builds and drops of the tag index, and what steers the process.
+    /// Deletes, builds and drops of the tag index, and control of the process.
     Admin,
 }
 
@@ -50,41 +50,41 @@ impl Right {
 pub struct Rights(u8);
 
 impl Rights {
-    /// None of them.
+    /// No right.
     pub const NONE: Self = Self(0);
-    /// All of them.
+    /// All rights.
     pub const ALL: Self = Self(7);
 
-    /// These and one more.
+    /// These rights and one more.
     pub fn with(self, right: Right) -> Self {
         Self(self.0 | right.bit())
     }
 
-    /// Whether one is among them.
+    /// Whether `right` is included.
     pub fn has(self, right: Right) -> bool {
         self.0 & right.bit() != 0
     }
 }
 
-/// Who may log in with a password.
+/// A user with a password.
 #[derive(Debug, Clone)]
 pub struct User {
     /// The name.
     pub name: String,
     /// The bcrypt hash of the password, in its usual text form.
     pub hash: Secret,
-    /// Logarithm of the work that the hash takes.
+    /// Cost factor of the hash: the logarithm of its work.
     pub cost: u32,
     /// What the user may do.
     pub rights: Rights,
-    /// Whether `basic_auth_rights` says so.
+    /// Whether `basic_auth_rights` lists the user.
     pub has_line: bool,
 }
 
-/// Who may come with a token.
+/// A bearer token.
 #[derive(Debug, Clone)]
 pub struct Token {
-    /// What it is called in the file.
+    /// Its name in the file.
     pub name: String,
     /// The SHA-256 of the token.
     pub digest: TokenDigest,
@@ -92,7 +92,7 @@ pub struct Token {
     pub rights: Rights,
 }
 
-/// The digest of a secret: not printed, as what was guessed could be checked against it.
+/// The SHA-256 of a token: never printed, because guesses could be checked against it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TokenDigest(Digest);
 
@@ -109,7 +109,7 @@ impl std::fmt::Debug for TokenDigest {
     }
 }
 
-/// The users of `basic_auth_users`, with all rights where `basic_auth_rights` says nothing of them.
+/// The users of `basic_auth_users`; users that `basic_auth_rights` does not list have all rights.
 pub(super) fn users(
     hashes: Option<&Entry<'_>>,
     rights: Option<&Entry<'_>>,
@@ -215,13 +215,13 @@ fn rights_of(entry: &Entry<'_>) -> Result<Rights, ConfigError> {
     }
 }
 
-/// The path of a file that the web configuration names.
+/// The path of a file that an entry names.
 pub(super) fn named(entry: &Entry<'_>) -> Result<PathBuf, ConfigError> {
     let folder = entry.file().parent().unwrap_or(Path::new(""));
     Ok(folder.join(&*entry.text()?))
 }
 
-/// What such a file holds.
+/// The content of a file that an entry names.
 pub(super) fn read_named(entry: &Entry<'_>, files: &mut Files) -> Result<Vec<u8>, ConfigError> {
     let path = named(entry)?;
     files.read(&path).map_err(|error| entry.refuse(format!("{}: {error}", path.display())))

@@ -1,6 +1,6 @@
-//! The files that a web configuration was read from, as they were then, so that a change is seen.
+//! The files that a web configuration was read from, with digests, so that changes are noticed.
 //!
-//! Compared are contents, not times: a volume that is swapped by a link, or a file written twice in
+//! Contents are compared, not times: a volume that is swapped by a link, or a file written twice in
 //! a second, is noticed.
 
 use std::io;
@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use super::super::digest::{Digest, sha256};
 use super::super::file;
 
-/// Files, and the digests of what was in them.
+/// Files, and the digests of their contents when they were read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Files {
     read: Vec<(PathBuf, Digest)>,
-    /// Those of them that hold a secret.
+    /// Files with a secret.
     secret: Vec<PathBuf>,
 }
 
@@ -25,14 +25,14 @@ impl Files {
         Ok(bytes)
     }
 
-    /// Notes that one of them holds a secret.
+    /// Records that a file holds a secret.
     pub(super) fn holds_secret(&mut self, path: PathBuf) {
         if !self.secret.contains(&path) {
             self.secret.push(path);
         }
     }
 
-    /// Those that hold a secret.
+    /// The files with a secret.
     pub(super) fn secret(&self) -> impl Iterator<Item = &Path> {
         self.secret.iter().map(PathBuf::as_path)
     }
@@ -42,7 +42,7 @@ impl Files {
         self.read.first().map(|(path, _)| path.as_path())
     }
 
-    /// Whether any of them holds something else by now, or cannot be read.
+    /// Whether the content of a file has changed since, or cannot be read.
     pub(super) fn have_changed(&self) -> bool {
         self.read.iter().any(|(path, was)| !file::read(path).is_ok_and(|is| sha256(&is) == *was))
     }

@@ -1,8 +1,8 @@
-//! The web configuration: TLS of the listener, headers, users, and who may do what, in the file
-//! format of Prometheus' exporter toolkit with keys of our own beside it.
+//! The web configuration: TLS of the listener, headers, users and rights, in the file format of
+//! Prometheus' exporter toolkit with additional keys.
 //!
-//! All that the file names is read with it, so that a [`WebConfig`] is whole or there is none. What
-//! cannot be followed is refused and never left aside. Nothing is watched here: who serves asks
+//! All files that it names are read with it: a [`WebConfig`] is complete or there is none. What is
+//! not supported is refused, never ignored. Nothing is watched here: the server calls
 //! [`WebConfig::read_again`].
 
 mod access;
@@ -26,31 +26,31 @@ use super::keys::{Key, KeyTable};
 use files::Files;
 use yaml::{Entry, Table};
 
-/// What the web configuration says. By default plain text, and everybody may do everything.
+/// The content of the web configuration. The default is plain text, without access control.
 #[derive(Clone, Default)]
 pub struct WebConfig {
     /// TLS of the listener; `None` = plain text.
     pub tls: Option<Arc<rustls::ServerConfig>>,
-    /// When the first certificate of its chain ends, in seconds since 1970; `None` = plain text.
+    /// When the first certificate of the chain expires, in seconds since 1970; `None` = plain text.
     pub certificate_not_after: Option<i64>,
-    /// When the last one of it begins, likewise.
+    /// When all certificates of the chain have become valid, likewise.
     pub certificate_not_before: Option<i64>,
-    /// Whether TLS lets in only clients with a certificate by an authority of ours.
+    /// Whether TLS accepts only clients with a certificate of a configured authority.
     pub keeps_strangers_out: bool,
-    /// Headers of every answer: a name in small letters, and a value. An empty value is no header.
+    /// Headers of every answer: a name in lower case, and a value. A header with an empty value is not sent.
     pub headers: Vec<(&'static str, String)>,
-    /// How many requests are answered; `None` = all.
+    /// Limit on the rate of requests; `None` = no limit.
     pub rate_limit: Option<RateLimit>,
-    /// Who may log in with a password.
+    /// Users with passwords.
     pub users: Vec<User>,
-    /// Who may come with a token.
+    /// Bearer tokens.
     pub tokens: Vec<Token>,
-    /// What is followed otherwise than it is written, each with file, line and key.
+    /// What is applied differently than written, each with file, line and key.
     pub warnings: Vec<String>,
     files: Files,
 }
 
-/// The keys of the file; those of the tables below them stand with their parsers.
+/// The keys of the file. The keys of its tables are defined beside their parsers.
 static KEYS: [Key; 6] = [
     Key::new("tls_server_config", "TLS of the listener", "plain text"),
     Key::new("http_server_config", "HTTP/2, and headers of every answer", "see its keys"),
@@ -73,7 +73,7 @@ static HTTP_KEYS: [Key; 2] = [
     Key::new("headers", "Headers of every answer, and their values", "see its keys"),
 ];
 
-/// The headers that may be set, and the values that each may have; none = any.
+/// The headers that may be set, and the allowed values of each; empty = any.
 const HEADERS: [(&str, &str, &[&str]); 5] = [
     ("Content-Security-Policy", "content-security-policy", &[]),
     ("Strict-Transport-Security", "strict-transport-security", &[]),
@@ -82,7 +82,7 @@ const HEADERS: [(&str, &str, &[&str]); 5] = [
     ("X-XSS-Protection", "x-xss-protection", &[]),
 ];
 
-/// Whether HTTP/2 is offered to clients that ask for it.
+/// Whether HTTP/2 is offered to clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Http2 {
     Offered,
@@ -90,7 +90,7 @@ enum Http2 {
 }
 
 impl WebConfig {
-    /// Reads the file and what it names; paths in it are relative to its folder.
+    /// Reads the file and the files that it names; relative paths are relative to its folder.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let mut files = Files::default();
         let text = files
@@ -121,7 +121,7 @@ impl WebConfig {
         let users = access::users(table.get("basic_auth_users"), table.get("basic_auth_rights"))?;
         let tokens = access::tokens(table.get("bearer_tokens"), files)?;
         if !users.is_empty() {
-            // Who has the hashes can guess the passwords.
+            // Whoever has the hashes can guess the passwords.
             let file = files.first().map(Path::to_owned);
             file.into_iter().for_each(|file| files.holds_secret(file));
         }
@@ -141,33 +141,33 @@ impl WebConfig {
         })
     }
 
-    /// The same read anew where a file has changed or is gone; `None` = nothing has.
+    /// Reads the configuration again if a file has changed or is gone; `None` = nothing has changed.
     pub fn read_again(&self) -> Option<Result<Self, ConfigError>> {
         let path = self.files.first()?;
         self.files.have_changed().then(|| Self::read(path))
     }
 
-    /// Whether the same was in the same files.
+    /// Whether both were read from the same files with the same contents.
     pub fn was_read_from_the_same(&self, other: &Self) -> bool {
         self.files == other.files
     }
 
-    /// The file; `None` = there is none.
+    /// The path of the file; `None` = there is none.
     pub fn path(&self) -> Option<&Path> {
         self.files.first()
     }
 
-    /// What is to be known of the time of the certificates at `now`, in seconds since 1970.
+    /// The warning about the validity of the certificates at `now`, in seconds since 1970.
     pub fn certificate_warning(&self, now: i64) -> Option<String> {
-        let told = |seconds: i64, what: &str| {
+        let message = |seconds: i64, what: &str| {
             let time = jiff::Timestamp::from_second(seconds).map(|time| time.to_string());
             let time = time.unwrap_or_else(|_| format!("{seconds} s since 1970"));
             format!("a certificate of tls_server_config {what} {time}: clients refuse it")
         };
         let ended = self.certificate_not_after.filter(|end| *end < now);
         let begins = self.certificate_not_before.filter(|begin| *begin > now);
-        let ended = ended.map(|end| told(end, "has ended at"));
-        ended.or_else(|| begins.map(|begin| told(begin, "is not valid before")))
+        let ended = ended.map(|end| message(end, "has ended at"));
+        ended.or_else(|| begins.map(|begin| message(begin, "is not valid before")))
     }
 
     /// A warning for each file with a secret that every user of the machine can read.
@@ -175,7 +175,7 @@ impl WebConfig {
         self.files.secret().filter_map(exposed).collect()
     }
 
-    /// That users have all rights of whom no line of rights says anything; `None` = there are none.
+    /// The warning about users that have all rights because no line of rights names them; `None` = no such user.
     pub fn users_without_line(&self) -> Option<String> {
         let names = self.users.iter().filter(|user| !user.has_line).map(|user| user.name.as_str());
         let names: Vec<&str> = names.collect();
@@ -185,7 +185,7 @@ impl WebConfig {
         })
     }
 
-    /// Whether nobody has to say who they are.
+    /// Whether no authentication is required.
     pub fn is_open(&self) -> bool {
         self.users.is_empty() && self.tokens.is_empty()
     }
@@ -204,7 +204,7 @@ impl fmt::Debug for WebConfig {
     }
 }
 
-/// All tables of the file, in the order of the page.
+/// All tables of the file, in the order of the reference page.
 pub(super) fn tables() -> Vec<KeyTable> {
     let header = |&(name, _, values): &(&'static str, &str, &[&str])| {
         let help = match values {
@@ -259,8 +259,8 @@ fn http(entry: &Entry<'_>) -> Result<Http, ConfigError> {
 mod tests {
     use super::*;
 
-    /// A folder with a web configuration and what it names: a certificate, its key, the key of
-    /// another, and a token.
+    /// A folder with a web configuration and the files that it names: a certificate, its key, the
+    /// key of another certificate, and a token.
     struct Folder(tempfile::TempDir);
 
     const HASH: &str = "$2y$10$X0h1gDsPszWURQaxFh.zoubFi6DXncSjhoQNJgRrnGs7EsimhC7zG";
@@ -417,7 +417,7 @@ mod tests {
             let config = folder.read(yaml).expect("valid");
             assert!(config.tls.is_none() && config.is_open(), "{yaml}");
         }
-        // As in Prometheus: only a version is no wish for TLS.
+        // As in Prometheus: a version alone does not switch TLS on.
         assert!(
             folder.read("tls_server_config: {min_version: TLS13}").expect("valid").tls.is_none()
         );
@@ -574,7 +574,7 @@ mod tests {
         check(&format!("{TLS}  cert_file: a\n"), "web.yml:4: duplicate key cert_file");
         check("# äöü\nbasic_auth_users: {a: b, a: c}", "web.yml:2: duplicate key a");
         check("basic_auth_users:\n  'a:b': x\n  'a:b': y\n", "web.yml:3: duplicate key 'a:b'");
-        // To YAML they are two.
+        // For YAML they are two different keys.
         check(
             &format!("basic_auth_users:\n  12: {HASH}\n  \"12\": {HASH}\n"),
             "web.yml:3: basic_auth_users: duplicate key 12",
@@ -612,12 +612,12 @@ mod tests {
         let of_12: Vec<_> = of_12.map(|one| one.suite()).collect();
         assert_eq!(of_12, [rustls::CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256]);
         assert_eq!(provider.kx_groups.len(), 1);
-        // Of the list one of TLS 1.3 is left, so nothing of 1.2 is: what was not named is not on.
+        // One suite of TLS 1.3 is left of the list, and so none of 1.2: suites that were not named are off.
         let named = "cipher_suites: [TLS_AES_128_GCM_SHA256, TLS_RSA_WITH_AES_128_CBC_SHA]";
         let config = folder.read(&format!("{TLS}  {named}\n")).expect("valid");
         let provider = config.tls.expect("TLS").crypto_provider().clone();
         assert!(provider.cipher_suites.iter().all(|suite| suite.tls13().is_some()));
-        // Where there is no TLS, nothing is said of it.
+        // Without TLS there is no warning.
         let config = folder.read("tls_server_config: {min_version: TLS10}\n").expect("valid");
         assert!(config.tls.is_none() && config.warnings.is_empty());
     }

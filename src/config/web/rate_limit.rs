@@ -1,8 +1,8 @@
-//! `rate_limit`: how many requests are let through, as a bucket of tokens has it: each request takes
-//! one, one comes back after every `interval`, and no more than `burst` are kept.
+//! `rate_limit`: a token bucket for requests: each request takes one token, one token is added
+//! after every `interval`, and the bucket holds at most `burst`.
 //!
-//! The form is that of Prometheus: durations as Go writes them, a number alone in nanoseconds. Requests
-//! are counted in `api`, not here.
+//! The format is as in Prometheus: durations as Go writes them, or a number of nanoseconds.
+//! Requests are counted in `api`, not here.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use super::super::ConfigError;
 use super::super::keys::Key;
 use super::yaml::{Entry, Table};
 
-/// How many requests are let through.
+/// A limit on the rate of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimit {
-    /// After how long one more is; never zero.
+    /// Time between two added tokens; never zero.
     pub interval: Duration,
-    /// How many at once after a rest; at least one.
+    /// Size of the bucket; at least one.
     pub burst: u32,
 }
 
@@ -32,7 +32,7 @@ pub(super) const KEYS: [Key; 2] = [
     ),
 ];
 
-/// The limit of an entry; `None` = there is none.
+/// The limit of an entry; `None` = no limit.
 pub(super) fn rate_limit(
     entry: &Entry<'_>,
     warnings: &mut Vec<String>,
@@ -55,7 +55,7 @@ pub(super) fn rate_limit(
     }
 }
 
-/// Prometheus takes it and answers every request with 429.
+/// Refuses `burst: 0`: Prometheus accepts it and answers every request with 429.
 fn without_burst(table: &Table<'_>, interval: &Entry<'_>) -> ConfigError {
     let why = "must be at least 1: otherwise no request at all would be answered";
     match table.get("burst") {
@@ -74,8 +74,8 @@ fn burst(entry: &Entry<'_>) -> Result<u32, ConfigError> {
     })
 }
 
-/// A duration as Go reads it: numbers with units, or nanoseconds without one; `None` = it is none, less than
-/// nothing, or more than 290 years.
+/// Parses a duration as Go writes it: numbers with units, or nanoseconds without one; `None` =
+/// invalid, negative, or more than 290 years.
 fn go_duration(text: &str) -> Option<Duration> {
     const UNITS: [(&str, f64); 8] = [
         ("ns", 1.0),

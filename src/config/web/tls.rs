@@ -1,9 +1,8 @@
-//! `tls_server_config`: certificate, key, versions, cipher suites and curves, as rustls takes them.
+//! `tls_server_config`: certificate, key, versions, cipher suites and curves, for rustls.
 //!
-//! The names are those of Go, which Prometheus uses. What rustls does not have here (TLS before
-//! 1.2, suites without forward secrecy or in CBC mode, P-521) is left out with a warning that names
-//! it, and refused where nothing would be left: nobody is to believe that it is on. Suites of TLS 1.3
-//! cannot be chosen, as in Go.
+//! The names are Go's, as in Prometheus. Names that rustls does not support here (TLS before 1.2,
+//! suites without forward secrecy or in CBC mode, P-521) are left out with a warning, or refused if
+//! nothing would be left: they must not seem to be on. As in Go, suites of TLS 1.3 cannot be chosen.
 
 use std::sync::Arc;
 
@@ -76,11 +75,11 @@ pub(super) static KEYS: [Key; 13] = [
     ),
 ];
 
-/// What makes a `tls_server_config` one that is on.
+/// The keys that switch a `tls_server_config` on.
 const MEANT: [&str; 7] =
     ["cert", "key", "client_ca", "cert_file", "key_file", "client_ca_file", "client_auth_type"];
 
-/// The suites that Prometheus takes, or took before Go 1.22, and rustls does not have.
+/// The suites that Prometheus accepts, or accepted before Go 1.22, and rustls does not have.
 const NOT_OFFERED: [&str; 8] = [
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
     "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA",
@@ -92,7 +91,7 @@ const NOT_OFFERED: [&str; 8] = [
     "TLS_RSA_WITH_AES_256_GCM_SHA384",
 ];
 
-/// The curve of Prometheus that rustls does not have here.
+/// The curve that Prometheus has, and rustls does not have here.
 const P521: &str = "CurveP521";
 
 /// The curves that rustls has here, by their names in Go.
@@ -106,19 +105,19 @@ fn known_curves() -> [(&'static str, &'static dyn SupportedKxGroup); 3] {
 
 type Versions = Vec<&'static SupportedProtocolVersion>;
 
-/// From when until when all certificates of a chain hold, in seconds since 1970.
+/// When all certificates of a chain have become valid, and when the first expires, in seconds since 1970.
 type Validity = (i64, i64);
 
 /// TLS of the listener.
 pub(super) struct Tls {
     pub(super) config: Arc<ServerConfig>,
-    /// When its certificates hold.
+    /// The validity of its certificates.
     pub(super) validity: Validity,
-    /// Whether only clients with a certificate by an authority of ours get in.
+    /// Whether only clients with a certificate of a configured authority are accepted.
     pub(super) keeps_strangers_out: bool,
 }
 
-/// TLS of the listener; `None` where nothing says that it is wanted, as in Prometheus.
+/// TLS of the listener; `None` if no key switches it on, as in Prometheus.
 pub(super) fn server_config(
     entry: &Entry<'_>,
     http2: Http2,
@@ -156,14 +155,14 @@ pub(super) fn server_config(
     });
     let chain = certificates(cert, &cert_pem)?;
     let validity = validity(cert, &chain)?;
-    // The error has no part of the key in it.
+    // The error contains no part of the key.
     let der = PrivateKeyDer::from_pem_slice(&key_pem)
         .map_err(|_| key.refuse("holds no private key in PEM"))?;
     let mut config = builder
         .with_single_cert(chain, der)
         .map_err(|error| key.refuse(format!("does not fit the certificate: {error}")))?;
     if asks_for_certificates {
-        // A session that is resumed would let in whose certificate has ended, or whose authority was taken away.
+        // A resumed session would admit a client whose certificate has expired or whose authority was removed.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
     }
@@ -179,7 +178,7 @@ pub(super) fn server_config(
     Ok(Some(Tls { config: Arc::new(config), validity, keeps_strangers_out }))
 }
 
-/// The PEM that stands under a key, or in the file under the key with `_file`; and the key's entry.
+/// The PEM under a key, or in the file that the key with `_file` names; and the entry of that key.
 pub(super) fn pem<'t, 'a>(
     table: &'t Table<'a>,
     key: &str,
@@ -201,8 +200,7 @@ pub(super) fn certificates(
     super::super::pem::certificates(pem).map_err(|why| entry.refuse(why))
 }
 
-/// When all of these certificates have begun, and when the first of them ends, in seconds since 1970. The
-/// server's own is refused in words where rustls does not take it.
+/// The validity of a chain. A server certificate that rustls does not accept is refused with an explanation.
 fn validity(entry: &Entry<'_>, chain: &[CertificateDer<'_>]) -> Result<Validity, ConfigError> {
     let (mut begun, mut first) = (i64::MIN, i64::MAX);
     for (number, certificate) in chain.iter().enumerate() {
@@ -271,7 +269,7 @@ fn version(entry: &Entry<'_>, text: &str) -> Result<u8, ConfigError> {
     }
 }
 
-/// The suites of TLS 1.2 that are listed, in that order, after all of TLS 1.3.
+/// The listed suites of TLS 1.2, in that order, after all suites of TLS 1.3.
 fn cipher_suites(
     table: &Table<'_>,
     warnings: &mut Vec<String>,
@@ -284,14 +282,14 @@ fn cipher_suites(
     let named = chosen(list, &there_are, &NOT_OFFERED, warnings)?;
     let of_12 = |suite: &SupportedCipherSuite| suite.tls13().is_none();
     if !named.iter().any(of_12) && warnings.len() == before {
-        // An empty list means the usual ones, and one of TLS 1.3 alone chooses nothing.
+        // An empty list means the default suites; suites of TLS 1.3 alone choose nothing.
         return Ok(all.to_vec());
     }
     let always = all.iter().copied().filter(|suite| !of_12(suite));
     Ok(always.chain(named.into_iter().filter(of_12)).collect())
 }
 
-/// A suite's name in Go, which is the registered one.
+/// A suite's name in Go, which is its registered name.
 fn go_name(suite: SupportedCipherSuite) -> String {
     let name = format!("{:?}", suite.suite());
     name.replacen("TLS13_", "TLS_", 1)
@@ -309,8 +307,8 @@ fn curves(
     Ok(if named.is_empty() { ring::ALL_KX_GROUPS.to_vec() } else { named })
 }
 
-/// What a list names of what there is, each once. What Prometheus has beyond that is left out with a
-/// warning; a list of nothing else is refused, as is a name that nobody knows.
+/// The supported items that a list names, each once. Items that only Prometheus has are left out
+/// with a warning. Unknown names are refused, and so is a list without any supported item.
 fn chosen<T: Copy>(
     list: &Entry<'_>,
     there_are: &[(String, T)],

@@ -1,8 +1,7 @@
-//! Which certificates of clients are asked for, and taken: `client_auth_type`, the authorities, and
-//! the names that a certificate must have one of.
+//! Client certificates: `client_auth_type`, the authorities, and the allowed names.
 //!
-//! As in Prometheus, only the types with `Verify` check who signed a certificate; all check that
-//! the client has its key.
+//! As in Prometheus, only the types with `Verify` check who signed a certificate; all types check
+//! that the client has its key.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -26,7 +25,7 @@ use super::files::Files;
 use super::tls::{certificates, pem};
 use super::yaml::{Entry, Table};
 
-/// What a type means: whether a certificate is needed, and whether its signers are checked.
+/// Whether a type requires a certificate, and whether it checks its signers.
 #[derive(Debug, Clone, Copy)]
 struct Demand {
     is_needed: bool,
@@ -44,18 +43,18 @@ const TYPES: [(&str, Demand); 5] = [
 
 const NONE: &str = "NoClientCert";
 
-/// Checks certificates of clients.
+/// Verifies certificates of clients.
 #[derive(Debug)]
 struct Clients {
     demand: Demand,
-    /// Checks the signers.
+    /// Verifies the signers.
     signers: Option<Arc<dyn ClientCertVerifier>>,
-    /// Names of which a certificate must have one; `None` = any will do.
+    /// Names, of which a certificate must have one; `None` = any name.
     names: Option<Vec<String>>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-/// What checks the certificates of clients; `None` = none is asked for.
+/// The verifier of client certificates; `None` = no certificate is requested.
 pub(super) fn verifier(
     table: &Table<'_>,
     provider: Arc<CryptoProvider>,
@@ -87,7 +86,7 @@ pub(super) fn verifier(
     Ok(Some(Arc::new(Clients { demand, signers, names, algorithms })))
 }
 
-/// Whether only clients with a certificate by an authority of ours get in.
+/// Whether only clients with a certificate of a configured authority are accepted.
 pub(super) fn keep_strangers_out(table: &Table<'_>) -> Result<bool, ConfigError> {
     let demand = table.get("client_auth_type").map(demand).transpose()?.flatten();
     Ok(demand.is_some_and(|demand| demand.is_needed && demand.is_verified))
@@ -172,15 +171,15 @@ impl ClientCertVerifier for Clients {
     }
 }
 
-/// Whether one of the subject alternative names is exactly one of these.
+/// Whether one of the subject alternative names is exactly one of `names`.
 fn has_one_of(certificate: &CertificateDer<'_>, names: &[String]) -> Result<bool, Error> {
     let found = certificate_names(certificate);
     let found = found.ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))?;
     Ok(found.iter().any(|name| names.contains(name)))
 }
 
-/// The subject alternative names of a certificate in DER that can be asked for, in its order: DNS names,
-/// e-mail addresses, URIs, and addresses as they are usually written. `None` = it cannot be read.
+/// The subject alternative names of a certificate in DER, in its order: DNS names, e-mail
+/// addresses, URIs, and IP addresses in their usual text form. `None` = it cannot be parsed.
 pub fn certificate_names(der: &[u8]) -> Option<Vec<String>> {
     let (_, parsed) = X509Certificate::from_der(der).ok()?;
     let Some(subject) = parsed.subject_alternative_name().ok()? else { return Some(Vec::new()) };

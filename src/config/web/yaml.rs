@@ -1,7 +1,7 @@
 //! The tree of a YAML file with its lines, so that every error names file, line and key.
 //!
-//! Keys that nobody knows are refused with the one that was probably meant. No error has a value
-//! in it, which may be a secret.
+//! An unknown key is refused, and the error names the key that was probably meant. No error
+//! contains a value, which may be a secret.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -18,21 +18,21 @@ const YES: [&str; 8] = ["y", "Y", "yes", "Yes", "YES", "on", "On", "ON"];
 /// Words of YAML 1.1 that mean false, beside `false`.
 const NO: [&str; 8] = ["n", "N", "no", "No", "NO", "off", "Off", "OFF"];
 
-/// What the parser says of a key that a mapping has already, at the second one.
+/// The parser's message about a key that a mapping has twice, at the second one.
 const TWICE: &str = "duplicated key in mapping";
 
 /// A value that owns its texts.
 type Node = MarkedYaml<'static>;
 
-/// A value, and where it stands.
+/// A value and its position.
 #[derive(Clone)]
 pub(super) struct Entry<'a> {
     file: &'a Path,
     /// The whole text of the file.
     text: &'a str,
-    /// Where the value stands in it, in characters.
+    /// The range of the value in the text, in characters.
     span: (usize, usize),
-    /// The keys from the top on, with dots between; empty at the top.
+    /// The path of keys from the top, separated by dots; empty at the top.
     key: String,
     /// Line, from 1.
     line: usize,
@@ -42,7 +42,7 @@ pub(super) struct Entry<'a> {
 /// The entries of a mapping, in their order, by key.
 pub(super) type Entries<'a> = Vec<(String, Entry<'a>)>;
 
-/// Hands the value at the top of a text to `read`; `None` where there is no document.
+/// Passes the value at the top of a text to `read`; `None` if there is no document.
 pub(super) fn read<T>(
     file: &Path,
     text: &str,
@@ -65,7 +65,7 @@ pub(super) fn read<T>(
     }
 }
 
-/// The reason of an error about a key that is there twice.
+/// The reason of an error about a key that occurs twice.
 fn twice(key: &str) -> String {
     match key {
         "" => "duplicate key".to_owned(),
@@ -73,7 +73,7 @@ fn twice(key: &str) -> String {
     }
 }
 
-/// The key that begins at this character, as it is written; empty where it is no text.
+/// The key that begins at this character, as it is written; empty if it is not a text.
 fn key_at(text: &str, start: usize) -> &str {
     let start = text.char_indices().nth(start).map_or(text.len(), |(at, _)| at);
     let line = text[start..].lines().next().unwrap_or_default();
@@ -99,7 +99,7 @@ fn line(node: &Node) -> usize {
 }
 
 impl<'a> Entry<'a> {
-    /// The file that it stands in.
+    /// The file that contains it.
     pub(super) fn file(&self) -> &'a Path {
         self.file
     }
@@ -114,12 +114,12 @@ impl<'a> Entry<'a> {
         ConfigError::Web { path, line: self.line, reason }
     }
 
-    /// A line about this value that is no error.
+    /// A message about this value that is not an error.
     pub(super) fn about(&self, what: impl std::fmt::Display) -> String {
         self.refuse(what).to_string()
     }
 
-    /// Whether nothing stands after the key.
+    /// Whether the key has no value.
     pub(super) fn is_empty(&self) -> bool {
         match self.value {
             YamlData::Value(Scalar::Null) => true,
@@ -128,7 +128,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// A text. What YAML takes for a number or a switch is one too, as it is written.
+    /// A text. Numbers and booleans count as texts, as they are written.
     pub(super) fn text(&self) -> Result<Cow<'a, str>, ConfigError> {
         match self.value {
             YamlData::Value(Scalar::String(text)) => Ok(Cow::Borrowed(text)),
@@ -140,7 +140,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// true or false, or another word for it: those of YAML 1.1 too, as Prometheus takes them.
+    /// A boolean, also in the words of YAML 1.1, as in Prometheus.
     pub(super) fn switch(&self) -> Result<bool, ConfigError> {
         match self.value {
             YamlData::Value(Scalar::Boolean(is)) => Ok(*is),
@@ -150,7 +150,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The items of a list; none where nothing stands.
+    /// The items of a list; empty if there is no value.
     pub(super) fn list(&self) -> Result<Vec<Self>, ConfigError> {
         let item = |(number, node): (usize, &'a Node)| Self {
             file: self.file,
@@ -167,7 +167,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// A mapping with any keys; empty where nothing stands.
+    /// A mapping with any keys; empty if there is no value.
     pub(super) fn entries(&self) -> Result<Entries<'a>, ConfigError> {
         let mapping = match self.value {
             YamlData::Mapping(mapping) => mapping,
@@ -185,7 +185,7 @@ impl<'a> Entry<'a> {
             };
             let refused = "has a key that is no text: put it between quotes";
             let name = name.ok_or_else(|| at.refuse(refused))?;
-            // To YAML the text "1" and the number 1 are two.
+            // For YAML the text "1" and the number 1 are two keys.
             if !names.insert(name.clone()) {
                 return Err(at.refuse(twice(&name)));
             }
@@ -198,7 +198,7 @@ impl<'a> Entry<'a> {
         Ok(entries)
     }
 
-    /// A mapping that has no keys but these.
+    /// A mapping with only known keys.
     pub(super) fn table(&self, known: &[Key]) -> Result<Table<'a>, ConfigError> {
         let entries = self.entries()?;
         match entries.iter().find(|(name, _)| !known.iter().any(|key| key.name == name)) {
@@ -207,7 +207,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The error that this key is none of those that are known.
+    /// The error about a key that is not known.
     fn unknown(&self, name: &str, known: &[Key]) -> ConfigError {
         ConfigError::UnknownKey {
             path: PathBuf::from(self.file),
@@ -218,7 +218,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// A number or a switch as it is written; `None` where something else stands there, as in an alias.
+/// A number or a boolean as it is written; `None` if the text is something else, such as an alias.
 fn written(text: &str, (start, end): (usize, usize), scalar: &Scalar<'_>) -> Option<String> {
     let written: String = text.chars().skip(start).take(end.saturating_sub(start)).collect();
     let written = written.trim();
@@ -231,7 +231,7 @@ pub(super) struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// The value of a key that stands there and is not empty.
+    /// The value of a key, unless it is missing or empty.
     pub(super) fn get(&self, key: &str) -> Option<&Entry<'a>> {
         let found = self.entries.iter().find(|(name, _)| name == key);
         found.map(|(_, entry)| entry).filter(|entry| !entry.is_empty())
