@@ -52,7 +52,7 @@ impl TracesConfig {
         Ok(Some(Self { url, sampling, headers, headers_file }))
     }
 
-    /// Parses one header a line: `name=value` up to the end of the line. Errors name the line and never repeat its text.
+    /// Parses one header a line: `name=value` up to the end of the line. Errors name only the line.
     pub fn parse_headers(text: &str) -> Result<Vec<(String, Secret)>, String> {
         let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
         let headers: Vec<_> = lines.map(|(at, line)| header(at, line)).collect::<Result<_, _>>()?;

@@ -1,8 +1,8 @@
-//! Answers of Prometheus' HTTP API, in JSON.
+//! Parses answers of Prometheus' HTTP API, in JSON.
 //!
-//! Pure bytes. Invariant: what is read comes from an answer that says that it is a success and has the
-//! form expected; anything else is `None`, never an answer with nothing in it. Without `data` there
-//! is nothing: so Prometheus says that a list is empty, in some versions.
+//! Pure bytes. Invariant: only an answer that reports success and has the expected form is used;
+//! anything else is `None`, never an empty answer. A missing `data` is an empty list: some versions
+//! of Prometheus write it so.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub fn is_any_listed(answer: &[u8]) -> Option<bool> {
     }
 }
 
-/// Exemplars by series. There may be very many: nothing of the answer is in memory twice.
+/// Exemplars by series. There may be very many: no part of the answer is in memory twice.
 pub fn exemplars(answer: &[u8]) -> Option<Vec<(Labels, Vec<Exemplar>)>> {
     let answer: ShownExemplars = serde_json::from_slice(answer).ok()?;
     let series = (answer.status == "success").then(|| answer.data.unwrap_or_default())?;
@@ -47,7 +47,7 @@ struct ShownExemplar(Exemplar);
 
 impl<'de> Deserialize<'de> for ShownExemplar {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        /// With the value as a text and the time in seconds.
+        /// The value is a text, the time is in seconds.
         #[derive(serde::Deserialize)]
         struct Fields {
             #[serde(deserialize_with = "labels")]
@@ -66,7 +66,7 @@ fn labels<'de, D: Deserializer<'de>>(from: D) -> Result<Labels, D::Error> {
     Labels::from_pairs(BTreeMap::<String, String>::deserialize(from)?).map_err(D::Error::custom)
 }
 
-/// Metadata of families: of several of one family the first.
+/// Metadata of families; of several entries of a family the first.
 pub fn metadata(answer: &[u8]) -> Option<Vec<(String, Metadata)>> {
     let families = match data(answer)? {
         Json::Null => return Some(Vec::new()),
@@ -83,14 +83,14 @@ pub fn metadata(answer: &[u8]) -> Option<Vec<(String, Metadata)>> {
     families.collect()
 }
 
-/// Why a request failed, as its answer says it: in JSON, or in plain text.
+/// Why a request failed, from its answer: in JSON, or in plain text.
 pub fn why(answer: &str) -> String {
     let json: Option<Json> = serde_json::from_str(answer).ok();
     let why = json.as_ref().and_then(|json| json["error"].as_str());
     why.unwrap_or(answer.trim()).to_owned()
 }
 
-/// `data` of an answer that says that it is a success; null where there is none.
+/// `data` of an answer that reports success; null if there is none.
 fn data(answer: &[u8]) -> Option<Json> {
     let mut json: Json = serde_json::from_slice(answer).ok()?;
     let fields = json.as_object_mut()?;

@@ -1,7 +1,7 @@
-//! Points on their way into a batch of writes, which is sent when it is large enough.
+//! Collects points into a batch of writes, which is sent when it is large enough.
 //!
-//! A batch is a few hundred kilobytes: a store takes it well within the time of a request. Points and exemplars of
-//! times that the settings refuse do not come into it; they are counted as refused, with the reason.
+//! A batch has a few hundred kilobytes, which a store accepts well within the timeout of a request. Points
+//! and exemplars whose times the settings refuse are not added; they are counted as refused, with the reason.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::model::{
     Rejections, Sample, SampleTimes, SeriesEntry, Target, Value, WriteBatch,
 };
 
-/// Floats in a batch, about; other things count for more.
+/// Approximate number of floats in a full batch; other items count more.
 const FULL: usize = 10_000;
 /// Bytes that count as much as a float.
 const UNIT: usize = 32;
@@ -20,7 +20,7 @@ const UNIT: usize = 32;
 /// A batch under construction.
 pub(super) struct Batch {
     times: SampleTimes,
-    /// What is not in it for its time.
+    /// Items refused for their time.
     refused: Rejections,
     series: Vec<Series>,
     samples: Vec<Sample>,
@@ -31,7 +31,7 @@ pub(super) struct Batch {
     weight: usize,
 }
 
-/// One series of it: where its points lie.
+/// A series of the batch, and the range of its points.
 struct Series {
     labels: Labels,
     samples: Range<u32>,
@@ -40,7 +40,7 @@ struct Series {
 }
 
 impl Batch {
-    /// An empty one, for points and exemplars of these times.
+    /// An empty batch that accepts points and exemplars of these times.
     pub(super) fn new(times: SampleTimes) -> Self {
         Self {
             times,
@@ -60,7 +60,7 @@ impl Batch {
         self.weight >= FULL
     }
 
-    /// Adds a point; points of a series follow one another. `to` says what is left out.
+    /// Adds a point; points of a series are added in a row. `to` says which start timestamps are left out.
     pub(super) fn point(&mut self, labels: &Labels, point: Point, to: &StoreSide) {
         if !self.may_have(labels, point.timestamp, Target::Sample) {
             return;
@@ -105,19 +105,19 @@ impl Batch {
         self.metadata.push((family, metadata));
     }
 
-    /// Whether something of this time may be added; else it is counted.
+    /// Whether an item of this time may be added; a refused one is counted.
     fn may_have(&mut self, labels: &Labels, timestamp: i64, target: fn(u32) -> Target) -> bool {
         let checked = self.times.check(timestamp);
         if let Err(reason) = checked {
-            // Nobody asks for the number.
+            // The index of the item in its request is not used.
             self.refused.push(target(0), reason, || labels.to_string());
             return false;
         }
         true
     }
 
-    /// The series that is being added to. What was just pushed for it is already in the vectors,
-    /// so a new one begins right before that.
+    /// The series that is added to. The items just pushed for it are already in the vectors, so a
+    /// new series begins right before them.
     fn series(&mut self, labels: &Labels) -> &mut Series {
         if self.series.last().is_none_or(|last| last.labels != *labels) {
             let (samples, histograms, exemplars) = match self.series.last() {
@@ -135,7 +135,7 @@ impl Batch {
         self.series.last_mut().expect("one was just pushed")
     }
 
-    /// Sends what is there, and begins anew. Gives what the target has taken.
+    /// Sends the content, and empties the batch. Returns what the target has accepted.
     pub(super) async fn send(&mut self, to: &StoreSide) -> Result<Totals, CopyError> {
         let new = Self::new(self.times);
         let Self {

@@ -1,8 +1,8 @@
-//! Comparing two sides: number and checksum of the points of every series and day.
+//! Compares two sides by number and checksum of the points of every series and day.
 //!
-//! Both sides are read again, sorted, and walked side by side. Where number or checksum differ, the
-//! points are compared one by one. Start timestamps count only where both sides keep them. How far it is is part of
-//! the [`Progress`], so a comparison that was cut off goes on after the last series that it had done.
+//! Both sides are read again, sorted, and merged. If number or checksum differ, the points are
+//! compared one by one. Start timestamps count only if both sides keep them. The position is part of
+//! the [`Progress`], so an interrupted comparison resumes after the last series that it completed.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -26,28 +26,28 @@ use crate::model::{Exemplar, Labels, Metadata, TimeRange};
 use crate::storage::ExemplarList;
 use crate::storage::cassandra::LeftOut as Met;
 
-/// Series between two steps that `moved` learns of.
+/// Series between two calls of `moved`.
 const SERIES_A_STEP: usize = 64;
 
-/// How far a comparison has come, and what it found.
+/// The position of a comparison, and its results so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Comparison {
-    /// None = nothing is done.
+    /// `None` = not begun.
     plan: Option<Plan>,
     outside: Outside,
     position: Position,
-    /// Of source and target.
+    /// Digests of source and target.
     digests: [Digest; 2],
     compared: Compared,
-    /// What the source holds that is none to us.
+    /// Data of the source that promkairos cannot represent.
     met: LeftOut,
-    /// What else is left out.
+    /// Everything else that is left out.
     left_out: LeftOut,
 }
 
 impl Copier {
-    /// Compares both sides, from where `progress` says that this has come. `met` takes in what the source holds that is
-    /// none to us. `moved` learns of each step.
+    /// Compares both sides, from `progress` on. `met` counts data of the source that promkairos
+    /// cannot represent. `moved` is called after each step.
     pub async fn compare(
         &self,
         progress: &mut Progress,
@@ -141,7 +141,7 @@ impl Copier {
         Ok(compared)
     }
 
-    /// Metadata of the families that the target knows nothing of.
+    /// Metadata of the families that the target does not know.
     pub(super) async fn missing_metadata(&self) -> Result<Vec<(String, Metadata)>, CopyError> {
         let both = self.metadata_of_both().await?.into_iter();
         Ok(both
@@ -171,12 +171,12 @@ struct Day<'a> {
 }
 
 impl<'a> Day<'a> {
-    /// Which start timestamps both sides keep.
+    /// The start timestamps that both sides keep.
     fn starts(&self) -> Starts {
         self.sides[0].starts().min(self.sides[1].starts())
     }
 
-    /// Compares the points of the series that are left to the selector of the position, from there on.
+    /// Compares the points of the series that belong to the selector of the position, from the position on.
     async fn compare_points(
         &mut self,
         progress: &mut Progress,
@@ -223,7 +223,7 @@ impl<'a> Day<'a> {
         Ok(())
     }
 
-    /// In how many points a series differs.
+    /// The number of points in which a series differs.
     fn differing_points(
         &self,
         labels: &Labels,
@@ -241,7 +241,7 @@ impl<'a> Day<'a> {
         Ok(self.difference(What::Points, labels, differing))
     }
 
-    /// Compares the exemplars of the series that are left to a selector.
+    /// Compares the exemplars of the series that belong to a selector.
     async fn compare_exemplars(
         &mut self,
         selector: usize,
@@ -259,8 +259,8 @@ impl<'a> Day<'a> {
         Ok(())
     }
 
-    /// Compares what each side has of exemplars in a part of the day, and adds how series differ to `differing`. Gives
-    /// how many the source has.
+    /// Compares the exemplars of both sides in a part of the day, and adds the differences of each
+    /// series to `differing`. Returns the number of exemplars of the source.
     fn compare_piece(
         &self,
         selector: usize,
@@ -308,7 +308,7 @@ impl<'a> Day<'a> {
     }
 }
 
-/// How many points or exemplars of a series differ.
+/// Number of points or exemplars of a series that differ.
 #[derive(Default)]
 struct Differing {
     missing: u64,
@@ -317,7 +317,7 @@ struct Differing {
 }
 
 impl Differing {
-    /// Adds those that differ of what the source and the target have, each a hash of its value under its key.
+    /// Adds the differences between source and target, each a map from key to hash of the value.
     fn add<K: Ord>(&mut self, [source, target]: &[BTreeMap<K, u64>; 2]) {
         self.missing += source.keys().filter(|key| !target.contains_key(*key)).count() as u64;
         self.too_many += target.keys().filter(|key| !source.contains_key(*key)).count() as u64;
@@ -335,7 +335,7 @@ struct Series {
     starts_left_out: u64,
 }
 
-/// The series of one side, one after the other.
+/// Iterates over the series of one side.
 struct Cursor<'a> {
     name: String,
     job: &'a Job,
@@ -391,7 +391,7 @@ mod tests {
 
     const DAY: i64 = 86_400_000;
 
-    /// Series with points of five days, start timestamps, and a point that is behind the year 9999.
+    /// Series with points on five days, start timestamps, and a point after the year 9999.
     async fn source() -> StoreSide {
         let store = MemoryStore::default();
         for number in 0..150 {
@@ -410,7 +410,7 @@ mod tests {
         StoreSide { name: "a".into(), store: Arc::new(store), starts: Starts::All }
     }
 
-    /// Copies and compares, cut off after `most` steps each time. Gives the number of steps, too.
+    /// Copies and compares, interrupted after `most` steps each time. Also returns the number of steps.
     async fn cut_off_after(most: usize, from: StoreSide) -> ((Compared, LeftOut), Totals, usize) {
         let matchers = vec![Matcher::new(MatchOp::Regex, "__name__", "m.*").expect("valid")];
         let selectors = vec![Selector { text: "m".into(), matchers }];
@@ -460,7 +460,7 @@ mod tests {
         for most in [1, 2, 3, 10] {
             let (found, totals, all) = cut_off_after(most, source.clone()).await;
             assert_eq!((&found, &totals), (&whole, &copied), "{most}");
-            // Reading begins with one series each time, and each run has up to four times as many as the one before.
+            // Each reading begins with a run of one series; each run has up to four times as many as the run before.
             let done: usize = (0..most as u32).map(|run| 4usize.pow(run)).sum();
             assert!(
                 all <= steps + 5 * 150usize.div_ceil(done) * most,

@@ -1,6 +1,6 @@
-//! What a comparison has found.
+//! The result of a comparison.
 //!
-//! Invariant: what is counted is what was compared so far, each series of a day once: a comparison can go on from it.
+//! Invariant: it counts what was compared so far, each series of a day once, so that a comparison can resume from it.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,15 +9,15 @@ use crate::model::Metadata;
 /// Most differences that are listed.
 const LISTED: usize = 100;
 
-/// What a comparison has found.
+/// The result of a comparison.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compared {
     /// Points of the source.
     pub points: u64,
     /// Points of the target.
     pub target_points: u64,
-    /// Checksum of the source's points, as hexadecimal digits; that of the target is the same
-    /// when there are no differences.
+    /// Checksum of the source's points, as hexadecimal digits; equals the target's if there are
+    /// no differences.
     pub checksum: String,
     /// Checksum of the target's points.
     pub target_checksum: String,
@@ -25,32 +25,32 @@ pub struct Compared {
     pub exemplars: u64,
     /// Families of metadata of the source.
     pub metadata: u64,
-    /// Those of them that the target describes otherwise, which is no difference: what it knows stays.
+    /// Families that the target describes otherwise. Not a difference: the target keeps its metadata.
     pub metadata_otherwise: u64,
-    /// The first of them.
+    /// The first of these families.
     pub first_otherwise: Option<String>,
     /// Series and days, families of metadata included, that are not the same.
     pub differences: u64,
-    /// Those of them of which the target has all that the source has, and more.
+    /// Differences where the target has all that the source has, and more.
     pub differences_of_more: u64,
     /// Points, exemplars and families of the source that the target has not.
     pub missing: u64,
-    /// Those that both have, with other values.
+    /// Points, exemplars and families that both have, with other values.
     pub different: u64,
-    /// Those that the target alone has.
+    /// Points, exemplars and families that only the target has.
     pub too_many: u64,
-    /// The first of them; where there are too many, those of which the target has not all rather than others.
+    /// The first differences. If there are too many, those where the target lacks something come first.
     pub listed: Vec<Difference>,
 }
 
-/// What is not the same.
+/// A difference.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
     /// The series, or the family.
     pub of: String,
     /// First millisecond of the day; none for metadata.
     pub day: Option<i64>,
-    /// What of it.
+    /// What differs.
     pub what: What,
     /// In the source and not in the target.
     pub missing: u64,
@@ -60,7 +60,7 @@ pub struct Difference {
     pub too_many: u64,
 }
 
-/// What a difference is about.
+/// The kind of data that differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
@@ -91,7 +91,7 @@ impl Compared {
             if difference.is_of_more() {
                 return;
             }
-            // One that says less gives its place.
+            // A difference of the lesser kind gives way.
             match self.listed.iter().rposition(Difference::is_of_more) {
                 Some(at) => self.listed.remove(at),
                 None => return,
@@ -101,7 +101,7 @@ impl Compared {
     }
 }
 
-/// A family, what the source says of it, and what the target does, if it knows it.
+/// A family, the source's metadata, and the target's, if it knows the family.
 pub(super) type BothMetadata = (String, Metadata, Option<Metadata>);
 
 impl Compared {

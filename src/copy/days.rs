@@ -1,6 +1,6 @@
-//! Days (UTC) as runs of neighbouring ones: as few bytes as they take in the file of a copy, and as little memory.
+//! Days (UTC) as runs of consecutive days, compact in memory and in the file of a copy.
 //!
-//! Invariant: runs rise, do not touch, and lie in the years 1 to 9999, also when they come from a file.
+//! Invariant: runs are ascending, do not touch, and lie in the years 1 to 9999, also when read from a file.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,18 +8,18 @@ use super::Job;
 use crate::limits::PARTITION_MS;
 use crate::model::{MAX_TIMESTAMP, MIN_TIMESTAMP, TimeRange};
 
-/// Number of the day that a time in milliseconds lies in; that of 1970-01-01 is 0.
+/// Number of the day of a time in milliseconds; 1970-01-01 is day 0.
 pub(super) fn day_of(timestamp: i64) -> i64 {
     timestamp.clamp(MIN_TIMESTAMP, MAX_TIMESTAMP).div_euclid(PARTITION_MS)
 }
 
-/// The times of a job from the beginning of one day to the end of another.
+/// The times of a job from the start of one day to the end of another.
 pub(super) fn times_of(job: &Job, first: i64, last: i64) -> TimeRange {
     let (start, end) = (first * PARTITION_MS, (last + 1) * PARTITION_MS - 1);
     TimeRange::new(start.max(job.range.start), end.min(job.range.end))
 }
 
-/// Days that follow each other, at least one.
+/// Consecutive days, at least one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "(i64, i64)", into = "(i64, i64)")]
 pub(super) struct DayRange {
@@ -28,12 +28,12 @@ pub(super) struct DayRange {
 }
 
 impl DayRange {
-    /// None where `first` is behind `last`. Both are days of the years 1 to 9999.
+    /// `None` if `first` is after `last`. Both are days of the years 1 to 9999.
     pub(super) fn new(first: i64, last: i64) -> Option<Self> {
         (first <= last).then_some(Self { first, last })
     }
 
-    /// Both halves; none of a single day.
+    /// Both halves; `None` for a single day.
     pub(super) fn halves(self) -> Option<[Self; 2]> {
         let Self { first, last } = self;
         let middle = first + (last - first) / 2;
@@ -109,7 +109,7 @@ impl Days {
         self.0.last().map(|run| run.last)
     }
 
-    /// Those from `from` on.
+    /// The days from `from` on.
     pub(super) fn since(&self, from: i64) -> impl Iterator<Item = i64> {
         self.0.iter().flat_map(move |run| run.first.max(from)..=run.last)
     }

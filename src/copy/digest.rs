@@ -1,9 +1,9 @@
-//! Counts and checksums of points, alike for the same points however a store keeps them.
+//! Counts and checksums of points that do not depend on how a store keeps the points.
 //!
-//! A float counts with its bits. A native histogram counts with its buckets that are not empty,
-//! by their place: a chunk adds empty ones. What it says of counter resets does not count, as it
-//! follows from the points before; whether it is a gauge does. Of a stale marker only that it is
-//! one counts. The sum over points does not hang on their order.
+//! A float is hashed by its bits. A native histogram is hashed by its nonempty buckets and their
+//! positions, because a chunk adds empty buckets. Its hint about counter resets is left out,
+//! because it follows from earlier points; whether it is a gauge is hashed. Stale markers are all
+//! the same. The sum over points does not depend on their order.
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
@@ -15,21 +15,21 @@ use crate::model::{Counts, Histogram, Point, ResetHint, Span, TimeRange, Value, 
 /// Number and checksum of points.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Digest {
-    /// How many.
+    /// Number of points.
     pub(super) points: u64,
-    /// Sum of their hashes.
+    /// Sum of the hashes of the points.
     pub(super) checksum: u64,
 }
 
-/// What of points is not in their digest.
+/// Counts of properties that the digest leaves out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Left {
-    /// Points with a start timestamp that is not kept.
+    /// Points whose start timestamp is not kept.
     pub(super) starts: u64,
 }
 
 impl Digest {
-    /// That of the points of a series in a range, and what it leaves out of them.
+    /// The digest of the points of a series in a range, and what it leaves out.
     pub(super) fn of(
         chunks: &[Chunk],
         range: TimeRange,
@@ -44,7 +44,7 @@ impl Digest {
         Ok((digest, left))
     }
 
-    /// Adds another one; a file may say any number, and they end at the largest.
+    /// Adds another digest. Values from a file may be arbitrary; counts saturate.
     pub(super) fn add(&mut self, more: Self) {
         self.points = self.points.saturating_add(more.points);
         self.checksum = self.checksum.wrapping_add(more.checksum);
@@ -126,7 +126,7 @@ fn put_histogram(out: &mut Vec<u8>, histogram: &Histogram) {
     }
 }
 
-/// Place and count of each bucket that is not empty, and how many there are.
+/// Position and count of each nonempty bucket, and the number of these buckets.
 fn put_buckets(out: &mut Vec<u8>, spans: &[Span], counts: impl Iterator<Item = u64>) {
     let mut end = 0_i64;
     let places = spans.iter().flat_map(|span| {
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn empty_buckets_do_not_count_but_places_do() {
         let base = digest(&[histogram(1, &[(0, 2)], &[2, 1])], Starts::All);
-        // 2, 3, 0 and 0, 2, 3 in the same places, and in two spans.
+        // 2, 3, 0 and 0, 2, 3 in the same positions, and in two spans.
         for same in [
             histogram(1, &[(0, 3)], &[2, 1, -3]),
             histogram(1, &[(-1, 3)], &[0, 2, 1]),

@@ -1,15 +1,15 @@
-//! The exemplars of a range on one side or on both, a piece of its time after the other.
+//! Reads the exemplars of a range from one side or both, one part of its time after the other.
 //!
-//! Where a side has more of them than fit into memory the time is halved, so a piece is as long as it may be and
-//! never more than about [`MAX_BYTES`] of a side, be it a store or the answer of a server, which may also say
-//! itself that there are too many.
+//! If the exemplars of a part do not fit into memory, its time is halved: a part never has more
+//! than about [`MAX_BYTES`] of a side. The limit applies to a store and to the answer of a server,
+//! which may also report itself that there are too many.
 
 use super::side::Side;
 use super::{CopyError, Selector};
 use crate::model::TimeRange;
 use crate::storage::{ExemplarList, ExemplarPieces, StoreError};
 
-/// Bytes of the exemplars of a piece and of the label sets of their series, of one side.
+/// Bytes of the exemplars of a part, and of the label sets of their series, of one side.
 const MAX_BYTES: usize = 256 << 20;
 
 /// The exemplars of the series that one selector selects.
@@ -17,18 +17,18 @@ pub(super) struct Pieces<'a> {
     sides: Vec<&'a Side>,
     selector: &'a Selector,
     open: ExemplarPieces,
-    /// Bytes of one side at most.
+    /// Most bytes of one side.
     most: usize,
 }
 
 impl<'a> Pieces<'a> {
-    /// Those in the range.
+    /// The exemplars in the range.
     pub(super) fn new(sides: &[&'a Side], selector: &'a Selector, range: TimeRange) -> Self {
         let open = ExemplarPieces::of(range);
         Self { sides: sides.to_vec(), selector, open, most: MAX_BYTES }
     }
 
-    /// The next piece: what each side has of it.
+    /// The next part: the exemplars of each side.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<ExemplarList>>, CopyError> {
         while let Some(piece) = self.open.next() {
             match self.read(piece).await {

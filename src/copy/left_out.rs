@@ -1,7 +1,7 @@
-//! What a copy leaves out, counted by reason: one account, which the report prints and which decides the exit code.
+//! Counts what a copy leaves out, by reason: one account for the report and for the exit code.
 //!
-//! Invariant: whatever of the source is not in the target, for a reason that no second try changes, has a reason here.
-//! A count is never too large; where it may be too small it says so.
+//! Invariant: data of the source that is not in the target has a reason here, if a retry would not
+//! change that. A count is never too large; a count that may be too small says so.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::storage::cassandra::Skipped;
 
-/// Points outside of the years 1 to 9999, which no promkairos takes or shows.
+/// Points outside of the years 1 to 9999, which promkairos neither accepts nor returns.
 pub const TIME: &str = "time";
-/// Start timestamps of floats, where the target has no room for them.
+/// Start timestamps of floats, if the target cannot store them.
 pub const START_TIMESTAMP: &str = "start_timestamp";
-/// What the target refuses for good.
+/// What the target refuses permanently.
 pub const REFUSED: &str = "refused";
 
-/// Each reason with what is counted. Those of a keyspace are also those of `promkairos_cassandra_skipped_total`.
+/// Each reason, and what it counts. Reasons of a keyspace are also in `promkairos_cassandra_skipped_total`.
 pub const REASONS: [(&str, &str); 10] = [
     ("column", "cells whose column is no time"),
     ("data_type", "rows of series with a data type of others"),
@@ -36,7 +36,7 @@ pub const REASONS: [(&str, &str); 10] = [
 pub struct LeftOut(BTreeMap<String, Skipped>);
 
 impl LeftOut {
-    /// Adds things of one reason.
+    /// Adds items with a reason.
     pub fn add(&mut self, reason: &str, count: u64, first: impl FnOnce() -> String) {
         if count > 0 {
             let new = || Skipped { count: 0, at_least: false, first: first() };
@@ -45,8 +45,7 @@ impl LeftOut {
         }
     }
 
-    /// Takes in what was counted in another run of the same copy. Both may have counted the same things, so the sum is
-    /// not known.
+    /// Adds the counts of another run of the same copy. Both runs may have counted the same items, so the sum is unknown.
     pub fn join(&mut self, other: &Self) {
         for (reason, more) in &other.0 {
             match self.0.get_mut(reason) {
@@ -62,7 +61,7 @@ impl LeftOut {
         }
     }
 
-    /// By reason.
+    /// The counts by reason.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Skipped)> {
         self.0.iter().map(|(reason, skipped)| (reason.as_str(), skipped))
     }

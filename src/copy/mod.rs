@@ -1,10 +1,10 @@
-//! Copying what one store holds into another, and comparing the two afterwards.
+//! Copies the content of one store into another, and compares the two afterwards.
 //!
-//! What is copied goes day by day (UTC), selector by selector, in pieces: runs of series, sorted by
-//! labels, with their points of the day. The [`Progress`] names the last piece that the target has
-//! acknowledged, and all before it are acknowledged too; a copy that goes on from there writes at most
-//! what was under way again, which is harmless. The plan of the days and the comparison are part of it. Memory holds a
-//! few pieces, and of exemplars a part of a day where a day has too many.
+//! A copy goes day by day (UTC), selector by selector, in pieces: runs of series, sorted by labels,
+//! with their points of the day. The [`Progress`] names the last piece that the target has
+//! acknowledged, as all pieces before it; a copy that resumes there writes at most the pieces in
+//! flight again, which is harmless. The progress includes the plan of the days and the comparison.
+//! Memory holds a few pieces, and exemplars of a part of a day if a day has too many.
 //!
 //! Not here: opening and locking of stores, and what a server accepts or deletes while a copy runs.
 
@@ -37,7 +37,7 @@ pub use side::{Side, Starts, StoreSide};
 pub use state::{JobText, StateFile};
 pub use transfer::Copier;
 
-/// What is to be copied.
+/// What to copy.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// Series that one of these selects; at least one.
@@ -46,17 +46,17 @@ pub struct Job {
     pub range: TimeRange,
 }
 
-/// Selects series.
+/// A selector of series.
 #[derive(Debug, Clone)]
 pub struct Selector {
-    /// As it was written in PromQL, for a source that is asked in it.
+    /// The selector in PromQL, for a source that evaluates it.
     pub text: String,
-    /// The same, understood.
+    /// The parsed selector.
     pub matchers: Vec<Matcher>,
 }
 
 impl Job {
-    /// Whether a series is left to this selector: an earlier one may select it too.
+    /// Whether this is the first selector that selects a series.
     fn is_first(&self, selector: usize, labels: &Labels) -> bool {
         let mut earlier = self.selectors[..selector].iter();
         !earlier.any(|earlier| Matcher::all_match(&earlier.matchers, labels))
@@ -77,26 +77,26 @@ pub enum CopyError {
     /// A chunk that cannot be read.
     #[error("{side}: a chunk of {series}: {source}")]
     Chunk {
-        /// Where it was read.
+        /// The side that was read.
         side: String,
         /// Its series.
         series: Labels,
         /// What is wrong.
         source: ChunkError,
     },
-    /// A side that does not sort its series: nobody could go on from one of them.
+    /// A side that does not sort its series: a copy could not resume from one of them.
     #[error("{0}: the series do not come sorted by their labels")]
     Unsorted(String),
     /// The file with the progress cannot be read or written.
     #[error("{0}")]
     State(String),
-    /// The file that is to keep the progress has that of another copy, or something else.
+    /// The file for the progress belongs to another copy, or is something else.
     #[error("{0}")]
     OtherState(String),
 }
 
 impl CopyError {
-    /// Whether it may pass by itself.
+    /// Whether it may pass by itself, so that a retry makes sense.
     fn may_pass(&self) -> bool {
         matches!(self, Self::Store { source: StoreError::Unavailable { .. }, .. })
     }

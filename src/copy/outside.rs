@@ -1,7 +1,7 @@
-//! Points of the source outside of the years 1 to 9999: counted, never copied. A KairosDB takes them, for instance
-//! where a sender has microseconds for milliseconds; no promkairos does.
+//! Counts points of the source outside of the years 1 to 9999, which are never copied. KairosDB accepts them, for
+//! instance from a sender with microseconds instead of milliseconds; promkairos does not.
 //!
-//! Only looked for where the job has no first or no last time: what lies beyond one that a user named is not asked for.
+//! Only done where the job has no first or no last time: a user who names a time does not ask for what is beyond it.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,14 +11,14 @@ use super::side::Side;
 use super::{CopyError, Job};
 use crate::model::{MAX_TIMESTAMP, MIN_TIMESTAMP, ShownTime, TimeRange};
 
-/// How far the look has come.
+/// The position of the count.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Outside {
     part: Part,
     position: Position,
 }
 
-/// The times that are looked at. The file of a copy has these numbers.
+/// The range of times that is read. The file of a copy stores these numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u8", into = "u8")]
 enum Part {
@@ -27,7 +27,7 @@ enum Part {
     Before = 0,
     /// After the year 9999.
     After = 1,
-    /// None any more.
+    /// Both ranges are done.
     Done = 2,
 }
 
@@ -60,8 +60,7 @@ impl TryFrom<u8> for Part {
 }
 
 impl Outside {
-    /// Looks at a selector in one part, and adds what is there to `left_out`. Answers whether nothing was left to look
-    /// at.
+    /// Reads one selector in one range, and adds the points to `left_out`. Returns whether nothing was left to do.
     pub(super) async fn step(
         &mut self,
         from: &Side,
@@ -114,7 +113,7 @@ impl Outside {
     }
 }
 
-/// The first and the last time that is asked for: what adds a day or a window to them must not pass what 64 bits hold.
+/// First and last time of a read: adding a day or a window to them does not overflow 64 bits.
 const FIRST: i64 = i64::MIN / 2;
 const LAST: i64 = i64::MAX / 2;
 

@@ -1,10 +1,10 @@
-//! Which days have anything to copy, found by halving what is looked at, a question at a time.
+//! Finds the days with anything to copy by bisection, one query of the sides at a time.
 //!
-//! A day may turn out empty, but none is left out. A plan is kept between its questions, in the file of a copy too, and
-//! goes on from there. Days that may have exemplars alone are found by reading them: what lists series knows points
-//! only.
+//! A found day may turn out empty, but no day is missed. A plan is saved between queries, in the
+//! file of a copy too, and resumes from there. Days that may have only exemplars are found by
+//! reading the exemplars: the index of series covers only points.
 //!
-//! Invariant: `found`, and what is found of `open` and `exemplars`, is all there is.
+//! Invariant: `found`, with what is still to be found in `open` and `exemplars`, is complete.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,28 +14,28 @@ use super::side::Side;
 use super::{CopyError, Job};
 use crate::model::TimeRange;
 
-/// Runs of found days up to this long are passed over where exemplars are looked for beside them.
+/// Found runs up to this number of days are included when exemplars are looked for on both sides of them.
 const SHORT_RUN: u64 = 21;
-/// Days at most whose exemplars are looked for at once, where points lie before and behind them.
+/// Most days whose exemplars are looked for at once, between days with points.
 const MOST_DAYS: u64 = 366;
 
 /// The days of a job, as far as they are known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Plan {
-    /// All that is looked at; none = nothing.
+    /// All days of the job; `None` = none.
     all: Option<DayRange>,
-    /// Of each side and selector: the names that it selects, where they are few and were looked for.
+    /// For each side and selector: the names that it selects, if they are few and were looked up.
     names: Vec<Option<Vec<String>>>,
-    /// What is still to be looked at; the last is the next.
+    /// Days still to be searched for points; the last run is next.
     open: Vec<DayRange>,
-    /// What has points or exemplars.
+    /// Days with points or exemplars.
     found: Days,
-    /// Where exemplars are still to be looked for; the last is the next. None before the points are known.
+    /// Days still to be searched for exemplars; the last run is next. `None` before the search for points has ended.
     exemplars: Option<Vec<DayRange>>,
 }
 
 impl Plan {
-    /// Nothing is known of the days from `from` on.
+    /// A new plan for the days from `from` on.
     pub(super) fn begin(job: &Job, from: i64) -> Self {
         let all = DayRange::new(from.max(day_of(job.range.start)), day_of(job.range.end));
         let all = all.filter(|_| !job.range.is_empty());
@@ -48,18 +48,18 @@ impl Plan {
         }
     }
 
-    /// The days that are known.
+    /// The days that were found.
     pub(super) fn days(&self) -> &Days {
         &self.found
     }
 
-    /// Whether it is whole, and all of its days are before `from`.
+    /// Whether it is complete, and all of its days are before `from`.
     pub(super) fn is_behind(&self, from: i64) -> bool {
         let is_whole = self.open.is_empty() && self.exemplars.as_ref().is_some_and(Vec::is_empty);
         is_whole && self.found.last().is_some_and(|last| last < from)
     }
 
-    /// Asks the next question. Answers whether there was none.
+    /// Sends the next query. Returns whether there was none.
     pub(super) async fn step(&mut self, sides: &[&Side], job: &Job) -> Result<bool, CopyError> {
         let Some(all) = self.all else { return Ok(true) };
         if let Some(range) = self.open.last().copied() {
@@ -107,7 +107,7 @@ impl Plan {
     }
 }
 
-/// The days between runs, a few together where what lies between them is short; the first is the last.
+/// The gaps between runs, in descending order; gaps around a short run are joined.
 fn gaps(all: DayRange, runs: &[DayRange]) -> Vec<DayRange> {
     let mut gaps: Vec<DayRange> = Vec::new();
     let mut from = all.first;
@@ -172,7 +172,7 @@ mod tests {
         Job { selectors: vec![Selector { text: "up".into(), matchers }], range }
     }
 
-    /// The days, of a plan that goes through its file between any two questions; and how many those are.
+    /// The days of a plan that is written to its file and read between any two queries; and the number of queries.
     async fn find(sides: &[&Side], job: &Job, from: i64) -> (Vec<i64>, usize) {
         let (mut plan, mut steps) = (Plan::begin(job, from), 0);
         while !plan.step(sides, job).await.expect("answered") {
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(find(&[&side], &other_name, i64::MIN).await, [0_i64; 0]);
     }
 
-    /// A question for each half of what has something, not for each day there is.
+    /// The number of queries follows the runs of days with points, not the number of days.
     #[tokio::test]
     async fn a_plan_takes_few_questions() {
         let side = store(&(0..90).map(|day| (20_000 + day) * DAY).collect::<Vec<_>>(), &[]).await;

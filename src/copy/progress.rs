@@ -1,7 +1,7 @@
-//! How far a copy has come, and what it has counted so far.
+//! The progress of a copy, and its counts so far.
 //!
-//! Everything before the place that it names is acknowledged by the target. The form is kept in
-//! files: a field is never given another meaning.
+//! The target has acknowledged everything before the position. The form is stored in files: a field
+//! never gets another meaning.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,20 +10,20 @@ use super::compare::Comparison;
 use super::plan::Plan;
 use crate::model::Labels;
 
-/// The place from which a copy goes on.
+/// The position from which a copy resumes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// What is copied, with all before it.
+    /// Everything up to this position is copied.
     #[serde(flatten)]
     pub(super) position: Position,
     /// Whether everything is copied.
     pub(super) is_done: bool,
     /// What was copied.
     pub totals: Totals,
-    /// The days to copy; none = nobody has looked. A version before 0.2 wrote none.
+    /// The days to copy; none = not searched yet. Versions before 0.2 wrote none.
     #[serde(default)]
     pub(super) plan: Option<Plan>,
-    /// How far the comparison is that follows.
+    /// The progress of the comparison that follows.
     #[serde(default)]
     pub(super) comparison: Box<Comparison>,
 }
@@ -46,51 +46,51 @@ impl Progress {
     }
 }
 
-/// A place in the order of all that is looked at: days, in each the selectors, in each the series.
+/// A position in the order of a copy: days, in each the selectors, in each the series.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Position {
-    /// Number of the day, from that of 1970-01-01; none = the first.
+    /// Number of the day since 1970-01-01; none = the first.
     pub(super) day: Option<i64>,
-    /// Position of the selector.
+    /// Index of the selector.
     pub(super) selector: usize,
-    /// The last series of it that is done on that day, by names and values; none = not even one.
+    /// The last series that is done on that day, by names and values; none = no series yet.
     after: Option<Vec<(String, String)>>,
 }
 
 impl Position {
-    /// The series after which the day goes on.
+    /// The series after which the day resumes.
     pub(super) fn after(&self) -> Result<Option<Labels>, CopyError> {
         let after = self.after.as_ref();
         let after = after.map(|pairs| Labels::from_pairs(pairs.iter().cloned())).transpose();
         after.map_err(|error| CopyError::State(error.to_string()))
     }
 
-    /// A series is done, and all before it.
+    /// Marks a series, and all before it, as done.
     pub(super) fn done(&mut self, last: &Labels) {
         let pair = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
         self.after = Some(last.iter().map(pair).collect());
     }
 
-    /// A selector is done as a whole.
+    /// Marks the selector as done.
     pub(super) fn next_selector(&mut self) {
         self.selector = self.selector.saturating_add(1);
         self.after = None;
     }
 
-    /// The next day is this one; nothing changes where it has begun.
+    /// Moves to this day; does nothing if the day has begun.
     pub(super) fn enter_day(&mut self, day: i64) {
         if self.day != Some(day) {
             *self = Self { day: Some(day), ..Self::default() };
         }
     }
 
-    /// The day is done.
+    /// Marks the day as done.
     pub(super) fn end_day(&mut self) {
         *self = Self { day: self.day.map(|day| day.saturating_add(1)), ..Self::default() };
     }
 }
 
-/// What was copied.
+/// Counts of what was copied.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     /// Floats.
@@ -101,11 +101,11 @@ pub struct Totals {
     pub exemplars: u64,
     /// Metric families whose metadata the target did not have.
     pub metadata: u64,
-    /// Start timestamps that the target has no room for.
+    /// Start timestamps that the target cannot store.
     pub starts_left_out: u64,
-    /// Points, exemplars and metadata that the target refuses for good.
+    /// Points, exemplars and metadata that the target refuses permanently.
     pub refused: u64,
-    /// Why, for the first of them.
+    /// Reasons of the first refusals.
     pub reasons: Vec<String>,
 }
 
@@ -118,7 +118,7 @@ impl Totals {
         self.floats.saturating_add(self.histograms)
     }
 
-    /// Counts that a file says may be any; they end at the largest.
+    /// Adds counts. Values from a file may be arbitrary; sums saturate.
     pub(super) fn add(&mut self, more: Self) {
         for (count, more) in [
             (&mut self.floats, more.floats),
@@ -135,26 +135,26 @@ impl Totals {
     }
 }
 
-/// What is being done, and how far it is.
+/// The current stage of a copy and its progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// It is looked for days with anything to copy or to compare.
+    /// Searching the days with anything to copy or to compare.
     Planning {
-        /// Found so far.
+        /// Days found so far.
         days: u64,
     },
-    /// Points and exemplars are copied.
+    /// Copying points and exemplars.
     Copying {
         /// Days done.
         done: u64,
-        /// Of how many.
+        /// Days in total.
         days: u64,
     },
-    /// Both sides are compared.
+    /// Comparing both sides.
     Comparing {
         /// Days done.
         done: u64,
-        /// Of how many.
+        /// Days in total.
         days: u64,
     },
 }

@@ -1,9 +1,8 @@
-//! A running server as a source: points by remote read in streamed chunks, the rest by the HTTP API
-//! of Prometheus. promkairos and Prometheus itself answer both.
+//! A running server as a source: points by remote read in streamed chunks, the rest by the HTTP API of
+//! Prometheus. promkairos and Prometheus itself answer both.
 //!
-//! Invariant: what is given was whole: every frame has its checksum, and an answer that breaks off
-//! is an error. Not told by these protocols: start timestamps, and the bits of an exemplar that is
-//! NaN.
+//! Invariant: only complete data is returned: every frame has its checksum, and a truncated answer is
+//! an error. These protocols transfer neither start timestamps nor the bits of an exemplar that is NaN.
 
 use std::io::{BufReader, ErrorKind, Read};
 use std::ops::ControlFlow;
@@ -40,7 +39,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// The server whose paths begin at `url`: how its certificate is checked, and what is said in
+    /// The server whose paths begin at `url`, with its TLS settings and the value of
     /// `Authorization`.
     pub fn new(url: &str, tls: TlsConfig, authorization: Option<HeaderValue>) -> Self {
         let config = ureq::Agent::config_builder()
@@ -53,7 +52,7 @@ impl Remote {
         Self { url, agent: config.into(), authorization }
     }
 
-    /// Where it is.
+    /// Its URL.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -80,15 +79,15 @@ impl Remote {
         let (remote, matchers) = (self.clone(), matchers.to_vec());
         tokio::task::spawn_blocking(move || {
             if let Err(error) = remote.read_frames(&matchers, range, &sender) {
-                // Whoever is gone wants no error either.
+                // A receiver that is gone needs no error either.
                 let _ = sender.blocking_send(Err(error));
             }
         });
         receiver
     }
 
-    /// Exemplars in the range, by series. An answer of more than half of `max_bytes` is [`StoreError::Limit`]: what
-    /// is made of it takes about twice as much.
+    /// Exemplars in the range, by series. An answer of more than half of `max_bytes` is
+    /// [`StoreError::Limit`]: the parsed form takes about twice as much.
     pub(super) async fn exemplars(
         &self,
         selector: &str,
@@ -101,12 +100,12 @@ impl Remote {
         self.get("/api/v1/query_exemplars", &query, most, answers::exemplars).await
     }
 
-    /// Metadata of all families: of several of one family the first.
+    /// Metadata of all families; of several entries of a family the first.
     pub(super) async fn metadata(&self) -> Result<Vec<(String, Metadata)>, StoreError> {
         self.get("/api/v1/metadata", &[], u64::MAX, answers::metadata).await
     }
 
-    /// What is read from the answer to a GET, which may have so many bytes; more are [`StoreError::Limit`].
+    /// The parsed answer to a GET, limited to `max_bytes`; a longer one is [`StoreError::Limit`].
     async fn get<T: Send + 'static>(
         &self,
         path: &'static str,
@@ -166,7 +165,7 @@ impl Remote {
         let mut is_wanted = true;
         read_answer(&mut body, |labels, chunks| {
             bytes += chunks.iter().map(|chunk| chunk.data.len() + 64).sum::<usize>();
-            // A large series comes in several frames, and is still one.
+            // A large series arrives in several frames.
             match run.last_mut() {
                 Some((last, all)) if *last == labels => all.extend(chunks),
                 _ => {
@@ -186,8 +185,8 @@ impl Remote {
     }
 }
 
-/// Reads an answer in streamed chunks to its end and hands each series of each frame to `take`, which says whether
-/// to go on. A frame that is not whole is an error; what was handed over before it was whole.
+/// Reads an answer in streamed chunks to its end and passes each series of each frame to `take`, which
+/// returns whether to continue. An incomplete frame is an error; series passed before it were complete.
 pub fn read_answer(
     body: &mut impl Read,
     mut take: impl FnMut(Labels, Vec<Chunk>) -> ControlFlow<()>,
@@ -204,7 +203,7 @@ pub fn read_answer(
     Ok(())
 }
 
-/// The message of the next frame; none at the end of the answer.
+/// The message of the next frame; `None` at the end of the answer.
 fn frame(body: &mut impl Read) -> Result<Option<Vec<u8>>, StoreError> {
     let cut = |error: std::io::Error| away(&format!("the answer broke off: {error}"));
     let mut first = [0];
@@ -226,7 +225,7 @@ fn frame(body: &mut impl Read) -> Result<Option<Vec<u8>>, StoreError> {
     }
     let mut checksum = [0; 4];
     body.read_exact(&mut checksum).map_err(cut)?;
-    // No more memory than there are bytes.
+    // Allocate no more than the bytes that arrive.
     let mut message = Vec::with_capacity((length as usize).min(1 << 16));
     if body.take(length).read_to_end(&mut message).map_err(cut)? < length as usize {
         return Err(cut(ErrorKind::UnexpectedEof.into()));
@@ -259,7 +258,7 @@ fn decoded(series: &FrameSeries<'_>) -> Result<(Labels, Vec<Chunk>), StoreError>
     Ok((labels, chunks))
 }
 
-/// An answer that is a success.
+/// Turns a status that is not a success into an error.
 fn answered(
     answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
 ) -> Result<ureq::http::Response<ureq::Body>, StoreError> {
@@ -279,13 +278,13 @@ fn answered(
     let what = format!("{status}: {why}");
     Err(match status.as_u16() {
         408 | 429 | 500.. => away(&what),
-        // A limit, as a rule: less may be answered.
+        // Usually a limit: a smaller request may succeed.
         422 => StoreError::Limit(what),
         _ => StoreError::Invalid(what),
     })
 }
 
-/// Whether it is the server's certificate that is refused: that does not pass by itself.
+/// Whether the server's certificate is refused, which does not pass by itself.
 pub fn is_distrust(error: &ureq::Error) -> bool {
     let of_tls = match error {
         ureq::Error::Rustls(error) => Some(error),
@@ -295,7 +294,7 @@ pub fn is_distrust(error: &ureq::Error) -> bool {
     matches!(of_tls, Some(rustls::Error::InvalidCertificate(_)))
 }
 
-/// What to do about a certificate that is refused, for the end of its error.
+/// A hint about a refused certificate, to append to its error.
 pub fn distrusted(error: &ureq::Error) -> &'static str {
     match error.to_string().contains("CaUsedAsEndEntity") {
         true => "; it is that of an authority: make one with basicConstraints=CA:FALSE",

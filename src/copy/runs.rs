@@ -1,7 +1,7 @@
-//! Series of one selection on their way, a run at a time.
+//! Reads the series of one selection, a run at a time.
 //!
-//! How many series a run of a store has follows the bytes that it brings ([`RunLength`]); a single
-//! series is never cut. The series strictly rise by their labels, or reading ends in an error.
+//! The number of series in a run of a store follows from their bytes ([`RunLength`]); a single series
+//! is never split. The series are strictly ascending by their labels; else reading ends in an error.
 
 use futures::stream::{self, Stream};
 use tokio::sync::mpsc::Receiver;
@@ -12,17 +12,17 @@ use crate::limits::READ_RUN_SERIES;
 use crate::model::Labels;
 use crate::storage::{RunLength, Selection, SeriesReader, StoreError, chunk_bytes};
 
-/// Bytes of chunks that a run has, about: 30,000 to 170,000 points.
+/// Approximate bytes of the chunks of a run: 30,000 to 170,000 points.
 pub(super) const RUN_BYTES: usize = 256 << 10;
 
 /// Series with their chunks.
 pub(super) type Run = Vec<(Labels, Vec<Chunk>)>;
 
-/// Runs that are still to come.
+/// An iterator over runs.
 pub(super) struct Runs {
     side: String,
     source: Source,
-    /// Series up to this one, inclusive, are left out: a server begins at the beginning.
+    /// Series up to and including this one are skipped: a server always starts with the first.
     skip: Option<Labels>,
     /// The last series that was read.
     last: Option<Labels>,
@@ -34,7 +34,7 @@ enum Source {
 }
 
 impl Runs {
-    /// Those of a store; `selection` is sorted.
+    /// The runs of a store; `selection` is sorted.
     pub(super) fn of_selection(side: String, selection: Selection, after: Option<Labels>) -> Self {
         let Selection { series, reader } = selection;
         let next = match &after {
@@ -46,7 +46,7 @@ impl Runs {
         Self { side, source, skip: None, last: None }
     }
 
-    /// Those that a server sends.
+    /// The runs that a server sends.
     pub(super) fn of_frames(
         side: String,
         frames: Receiver<Result<Run, StoreError>>,
@@ -55,7 +55,7 @@ impl Runs {
         Self { side, source: Source::Frames(frames), skip: after, last: None }
     }
 
-    /// The next run; none after the last, and none after an error.
+    /// The next run; `None` after the last, and after an error.
     pub(super) async fn next(&mut self) -> Result<Option<Run>, CopyError> {
         loop {
             let run = match &mut self.source {
@@ -74,7 +74,7 @@ impl Runs {
         }
     }
 
-    /// The same as a stream, which ends with the first error.
+    /// The runs as a stream, which ends with the first error.
     pub(super) fn into_stream(self) -> impl Stream<Item = Result<Run, CopyError>> {
         stream::unfold(Some(self), |runs| async move {
             let mut runs: Self = runs?;
@@ -86,7 +86,7 @@ impl Runs {
         })
     }
 
-    /// The run without what is left out. Its series follow those before.
+    /// The run without skipped series. Checks that its series follow the previous ones.
     fn in_order(&mut self, mut run: Run) -> Result<Run, CopyError> {
         let first = run.first().map(|(labels, _)| labels);
         let follows = first.is_none() || self.last.as_ref() < first;

@@ -1,6 +1,6 @@
 //! A side of a copy: a store, or a server that is read over HTTP.
 //!
-//! Both are asked the same questions; only a store can be written to.
+//! Both answer the same queries; only a store can be written to.
 
 use serde::Serialize;
 
@@ -11,11 +11,11 @@ use crate::limits::PARTITION_MS;
 use crate::model::{Labels, METRIC_NAME, MatchOp, Matcher, Metadata, Point, TimeRange, Value};
 use crate::storage::{ExemplarList, ListSize, SelectHints, SeriesQuery, SharedStore, StoreError};
 
-/// Names that a store is asked for one by one at most, and their bytes.
+/// Most names that a store is queried for one by one, and most bytes of them.
 const FEW_NAMES: usize = 200;
 const FEW_BYTES: usize = 16 << 10;
 
-/// Days that are looked at one by one rather than reading points, at most.
+/// Most days that are checked one by one instead of reading points.
 const FEW_DAYS: i64 = 32;
 
 /// Whether a range has more than a few days.
@@ -23,20 +23,20 @@ fn is_long(range: TimeRange) -> bool {
     range.end.saturating_sub(range.start) > FEW_DAYS * PARTITION_MS
 }
 
-/// Of which points a side keeps, or tells, the start timestamps.
+/// The points for which a side keeps, or transfers, start timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Starts {
-    /// Of none.
+    /// No points.
     None,
-    /// Of native histograms: a `kairos_double` cell has no room for them.
+    /// Native histograms: a `kairos_double` cell has no room for a start timestamp.
     Histograms,
-    /// Of all.
+    /// All points.
     All,
 }
 
 impl Starts {
-    /// The start timestamp that is kept of a point; 0 = none.
+    /// The start timestamp that is kept for a point; 0 = none.
     pub(super) fn kept(self, point: &Point) -> i64 {
         match (self, &point.value) {
             (Self::All, _) | (Self::Histograms, Value::Histogram(_)) => point.start_timestamp,
@@ -48,15 +48,15 @@ impl Starts {
 /// A store that takes part in a copy.
 #[derive(Clone)]
 pub struct StoreSide {
-    /// How it is called in messages.
+    /// Its name in messages.
     pub name: String,
     /// The store.
     pub store: SharedStore,
-    /// What it keeps.
+    /// The start timestamps that it keeps.
     pub starts: Starts,
 }
 
-/// Where points are read.
+/// A side to read from.
 #[derive(Clone)]
 pub enum Side {
     /// From a store.
@@ -66,7 +66,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// How it is called in messages.
+    /// Its name in messages.
     pub fn name(&self) -> &str {
         match self {
             Self::Store(side) => &side.name,
@@ -74,7 +74,7 @@ impl Side {
         }
     }
 
-    /// Which start timestamps it tells.
+    /// The start timestamps that it transfers.
     pub fn starts(&self) -> Starts {
         match self {
             Self::Store(side) => side.starts,
@@ -82,8 +82,8 @@ impl Side {
         }
     }
 
-    /// The names that a selector selects in the range, where they are few and looking for them is of use: else a store
-    /// goes through all names that it has at each question.
+    /// The names that a selector selects in the range, if they are few and knowing them saves work:
+    /// without them a store goes through all of its names in each query.
     pub(super) async fn few_names(
         &self,
         selector: &Selector,
@@ -101,10 +101,10 @@ impl Side {
         Ok((names.len() <= FEW_NAMES && is_short).then_some(names))
     }
 
-    /// Whether there may be points in the range. A store is asked for metrics alone, which it knows
-    /// without a look at every series; for those of `names`, where these are all that the selector selects. Of one that
-    /// lists spans, points are looked for where the range is long: a series with a point in each of two far years is
-    /// not copied day by day between them.
+    /// Whether there may be points in the range. A store looks only at metrics, not at every
+    /// series; with `names`, which must be all that the selector selects, only at these. A store
+    /// that lists spans of time is read for points if the range is long: otherwise a series with a
+    /// point in each of two distant years would be copied day by day between them.
     pub(super) async fn may_have(
         &self,
         selector: &Selector,
@@ -153,8 +153,8 @@ impl Side {
         Ok(false)
     }
 
-    /// The series that one selector selects, sorted, with the chunks that overlap the range; those
-    /// up to `after`, inclusive, are left out.
+    /// The series that one selector selects, sorted, with the chunks that overlap the range; series
+    /// up to and including `after` are skipped.
     pub(super) async fn runs(
         &self,
         selector: &Selector,
@@ -175,8 +175,7 @@ impl Side {
         }
     }
 
-    /// Exemplars in the range, by series. Where a side has more bytes of them, or a server says that there are too
-    /// many, that is [`StoreError::Limit`].
+    /// Exemplars in the range, by series. [`StoreError::Limit`] if they have more bytes, or a server reports too many.
     pub(super) async fn exemplars(
         &self,
         selector: &Selector,
@@ -204,13 +203,13 @@ impl Side {
     }
 }
 
-/// What a selector says of the name.
+/// The matchers of a selector for the metric name.
 fn names_of(selector: &Selector) -> Vec<Matcher> {
     let of_name = selector.matchers.iter().filter(|matcher| matcher.name() == METRIC_NAME);
     of_name.cloned().collect()
 }
 
-/// Selects these names; none where there are none, or where that is no regular expression.
+/// A matcher for these names; `None` if there are none, or if they make no valid regular expression.
 fn one_of(names: &[String]) -> Option<Matcher> {
     let escaped: Vec<String> = names.iter().map(|name| regex_syntax::escape(name)).collect();
     let all = (!escaped.is_empty()).then(|| escaped.join("|"))?;

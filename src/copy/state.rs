@@ -1,7 +1,7 @@
-//! The file in which a copy keeps how far it has come.
+//! The file that keeps the progress of a copy.
 //!
-//! It is replaced as a whole and synced, so that after a crash there is the old one or the new
-//! one. It says which copy it belongs to, and no other goes on from it.
+//! It is replaced as a whole and synced: after a crash there is the old file or the new one. It
+//! names the copy that it belongs to, and no other copy resumes from it.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{CopyError, Progress};
 use crate::storage::disk::{Disk, replace};
 
-/// The copy as its user asked for it.
+/// The arguments of the copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobText {
     /// The source.
@@ -37,7 +37,7 @@ struct Content {
     progress: Progress,
 }
 
-/// The same, to be written.
+/// The form for writing.
 #[derive(Serialize)]
 struct ToWrite<'a> {
     job: &'a JobText,
@@ -45,8 +45,8 @@ struct ToWrite<'a> {
 }
 
 impl StateFile {
-    /// The file at `path`, which need not be there, and how far it says that this copy is. One of
-    /// another copy, or of something else, is [`CopyError::OtherState`].
+    /// Opens the file at `path`, which need not exist, and reads the progress of this copy. A file
+    /// of another copy, or of another kind, is [`CopyError::OtherState`].
     pub fn open(path: &Path, job: JobText) -> Result<(Self, Progress), CopyError> {
         let file = Self { path: path.to_owned(), job };
         let progress = match std::fs::read(path) {
@@ -58,7 +58,7 @@ impl StateFile {
         Ok((file, progress))
     }
 
-    /// Replaces the file, durably.
+    /// Replaces the file durably.
     pub fn save(&self, progress: &Progress) -> Result<(), CopyError> {
         let mut next = self.path.as_os_str().to_owned();
         next.push(".next");
@@ -69,7 +69,7 @@ impl StateFile {
         write().map_err(|error| self.failed(&error))
     }
 
-    /// Removes the file, if there is one: the copy has ended.
+    /// Removes the file, if it exists, at the end of the copy.
     pub fn remove(&self) -> Result<(), CopyError> {
         match std::fs::remove_file(&self.path) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(self.failed(&error)),
@@ -77,7 +77,7 @@ impl StateFile {
         }
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -92,7 +92,7 @@ pub fn encode(progress: &Progress, job: &JobText) -> std::io::Result<Vec<u8>> {
     Ok(serde_json::to_vec(&ToWrite { job, progress })?)
 }
 
-/// How far the bytes say that this copy is; why not, where they are those of another copy or of something else.
+/// The progress of this copy; an error says why the bytes are of another copy or of another kind.
 pub fn decode(bytes: &[u8], job: &JobText) -> Result<Progress, String> {
     let content: Content = serde_json::from_slice(bytes)
         .map_err(|error| format!("not the progress of a copy: {error}"))?;

@@ -1,8 +1,8 @@
-//! Carrying points, exemplars and metadata over.
+//! Transfers points, exemplars and metadata.
 //!
-//! A few pieces are written at the same time while the next is read; they are acknowledged in
-//! their order, so that the progress never passes one that is not. A side that is away for a while
-//! is asked again, from the progress on.
+//! A few pieces are written concurrently while the next is read. They are acknowledged in order, so
+//! that the progress never passes a piece that is not acknowledged. If a side is unavailable, the
+//! copy retries from the progress on for a limited time.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ use crate::limits::{LEAST_RETRY, MOST_RETRY};
 use crate::model::{Labels, SampleTimes, TimeLimits, TimeRange};
 use crate::storage::Clock;
 
-/// How long a side that is away is waited for, with longer and longer pauses.
+/// Retries while a side is unavailable, with growing pauses.
 pub(super) struct Patience {
     most: Duration,
     pause: Duration,
@@ -28,13 +28,12 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// Nothing was in vain yet.
+    /// No retry yet.
     pub(super) fn new(most: Duration) -> Self {
         Self { most, pause: LEAST_RETRY, away_since: None }
     }
 
-    /// Waits before what has failed is tried again. Gives the error back where that is of no use, or where
-    /// it would be too long.
+    /// Waits before a retry. Returns the error if a retry makes no sense or the time is up.
     pub(super) async fn wait(&mut self, error: CopyError) -> Result<(), CopyError> {
         let since = self.away_since.get_or_insert_with(Instant::now);
         if !error.may_pass() || since.elapsed() + self.pause > self.most {
@@ -47,25 +46,25 @@ impl Patience {
     }
 }
 
-/// A copy: from where, to where, what, and how.
+/// A copy: source, target, job and options.
 pub struct Copier {
     /// The source.
     pub from: Side,
     /// The target.
     pub to: StoreSide,
-    /// What is copied.
+    /// What to copy.
     pub job: Job,
-    /// Pieces that are written at the same time; at least 1.
+    /// Pieces that are written concurrently; at least 1.
     pub at_once: usize,
-    /// How long a side may be away before the copy gives up.
+    /// How long a side may be unavailable before the copy fails.
     pub patience: Duration,
     /// How far from the clock the times of points and exemplars may be.
     pub times: TimeLimits,
 }
 
 impl Copier {
-    /// Copies all that the progress does not name as copied. `moved` is told of each step forward;
-    /// its error ends the copy.
+    /// Copies everything after `progress`. `moved` is called after each step; its error ends the
+    /// copy.
     pub async fn copy(
         &self,
         progress: &mut Progress,
@@ -97,7 +96,7 @@ impl Copier {
         moved(progress, Stage::Copying { done: 0, days: 0 })
     }
 
-    /// Makes the plan whole. Answers whether all of its days are copied, and nothing came behind them meanwhile.
+    /// Completes the plan. Returns whether all of its days are copied, with no new day after them.
     async fn is_planned(
         &self,
         progress: &mut Progress,
@@ -130,7 +129,7 @@ impl Copier {
             progress.position.enter_day(day);
             let range = times_of(&self.job, day, day);
             if range.is_empty() {
-                // Of a file that somebody else wrote.
+                // The file was written by another program.
                 progress.position.end_day();
                 continue;
             }
@@ -149,7 +148,7 @@ impl Copier {
         Ok(())
     }
 
-    /// Copies the points of the series that the selector of the progress selects.
+    /// Copies the points of the series that belong to the selector of the progress.
     async fn copy_points(
         &self,
         range: TimeRange,
@@ -172,7 +171,7 @@ impl Copier {
         Ok(())
     }
 
-    /// Writes a piece; gives its last series and what was written.
+    /// Writes a piece; returns its last series and the counts.
     async fn write(
         &self,
         selector: usize,
@@ -203,7 +202,7 @@ impl Copier {
         Ok((last, totals))
     }
 
-    /// An empty batch, for what may be written now.
+    /// An empty batch that accepts the times that are allowed now.
     fn batch(&self) -> Batch {
         Batch::new(SampleTimes::at(Clock::default().now_ms(), self.times))
     }
@@ -230,8 +229,8 @@ impl Copier {
         Ok(totals)
     }
 
-    /// Copies the metadata of the families that the target knows nothing of: what it knows may be
-    /// newer.
+    /// Copies the metadata of the families that the target does not know; other metadata of the
+    /// target may be newer.
     async fn copy_metadata(&self) -> Result<Totals, CopyError> {
         let (mut batch, mut totals) = (self.batch(), Totals::default());
         for (family, metadata) in self.missing_metadata().await? {
