@@ -1,9 +1,9 @@
-//! `promkairos check-config [FILE]`: validates what `serve` would load, shows what of it somebody said,
-//! and where, and what of it a start would warn of.
+//! `promkairos check-config [FILE]`: validates the settings that `serve` would load; prints those
+//! that were given, their origins, and the warnings of a start.
 //!
-//! Nothing is opened or connected but for the files that hold settings, and nothing secret is shown:
-//! of a password the name of its file is all that stands among the settings. What is wrong is one
-//! line that names file and line, variable or flag, and exit code 2.
+//! Only files that hold settings are opened, and nothing is connected. No secret is printed: of a
+//! password only the name of its file. An error is one line with file and line, variable or flag,
+//! and exit code 2.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::server;
 use super::CliError;
 use super::output;
 
-/// Longest setting beside which the comments of all are lined up.
+/// Longest setting that is considered when the comments are aligned.
 const MOST_WIDTH: usize = 60;
 
 /// The command's definition.
@@ -34,11 +34,11 @@ pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
     output::print(&describe(&said, &config.kairosdb.ignored, &server::warnings(&config)))
 }
 
-/// A line a setting as a file would have it, and who said it; a line a warning.
+/// A line for each setting, as in a settings file, with its origin; and a line for each warning.
 fn describe(said: &[Said], ignored: &[String], warnings: &[String]) -> String {
     let mut text = String::from("The settings are valid.\n");
     let pair = |one: &Said| format!("{} = {:?}", one.name.replace('-', "_"), one.value);
-    // A table of clusters is far longer than all others, and would move their comments out of sight.
+    // A table of clusters is far longer than other settings, and would move their comments out of sight.
     let widths = said.iter().map(|one| pair(one).chars().count());
     let width = widths.filter(|width| *width <= MOST_WIDTH).max().unwrap_or_default();
     for one in said {

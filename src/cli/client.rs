@@ -1,8 +1,8 @@
-//! The running server as a command sees it: questions over HTTP, JSON as answers; and how a command
-//! is let in at any server.
+//! The client of commands: sends requests to the running server, with JSON as answers, and logs in
+//! at any server.
 //!
-//! An error names the server, or is what the server said. Passwords and tokens come from files:
-//! command lines are seen by everybody on a machine.
+//! An error names the server, or is the server's own message. Passwords and tokens come from files,
+//! because every user of a machine can see command lines.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -29,16 +29,16 @@ pub(super) struct Client {
     authorization: Option<HeaderValue>,
 }
 
-/// How to be let in at a server.
+/// How to log in at a server.
 #[derive(Clone)]
 pub(super) struct Access {
-    /// Who signs its certificate, and what we show.
+    /// The authorities that its certificate is checked against, and the client's certificate.
     pub(super) tls: TlsConfig,
     /// The value of the header `Authorization`; its `Debug` hides it.
     pub(super) authorization: Option<HeaderValue>,
 }
 
-/// `--server`, and how to be let in there.
+/// `--server`, and the login there.
 pub(super) fn arguments() -> impl Iterator<Item = Arg> {
     let server = Arg::new("server").long("server").value_name("URL").help(
         "The running promkairos that is asked; by default http:// and where the same settings \
@@ -47,7 +47,7 @@ pub(super) fn arguments() -> impl Iterator<Item = Arg> {
     std::iter::once(server).chain(access_arguments())
 }
 
-/// How to be let in at the server that another argument names.
+/// The login at the server that another argument names.
 pub(super) fn access_arguments() -> [Arg; 6] {
     let file = |name: &'static str| Arg::new(name).long(name).value_name("FILE");
     [
@@ -97,7 +97,7 @@ impl Client {
         Ok(Self { url, agent: agent.into(), authorization })
     }
 
-    /// Status and text of a page, or why there is no answer in so long.
+    /// Status and text of a page; an error says why there was no answer within `patience`.
     pub(super) fn page(&self, path: &str, patience: Duration) -> Result<(u16, String), CliError> {
         let failed = |error: ureq::Error| CliError::Command(self.why(&error));
         let request = self.agent.get(format!("{}{path}", self.url)).config();
@@ -113,7 +113,7 @@ impl Client {
         self.data(self.authorized(request).query_pairs(query.iter().copied()).call())
     }
 
-    /// `data` of the answer to a POST; null when there is nothing to say.
+    /// `data` of the answer to a POST; null if there is none.
     pub(super) fn post(&self, path: &str, query: &[(&str, &str)]) -> Result<Value, CliError> {
         let request = self.agent.post(format!("{}{path}", self.url));
         self.data(self.authorized(request).query_pairs(query.iter().copied()).send_empty())
@@ -153,7 +153,7 @@ impl Client {
         let mut answer = answer.map_err(|error| CliError::Command(self.why(&error)))?;
         let text = answer.body_mut().read_to_string().map_err(|error| failed(error.to_string()))?;
         let json: Option<Value> = serde_json::from_str(&text).ok();
-        // Too slow and too much pass.
+        // A timeout or a too large answer may pass.
         let is_wrong =
             answer.status().is_client_error() && ![408, 429].contains(&answer.status().as_u16());
         let failed = |why: String| match is_wrong {
@@ -169,7 +169,7 @@ impl Client {
     }
 }
 
-/// What a server says of a parameter, said of the argument that it came from.
+/// Rewrites a server's error about a parameter as one about the argument that it came from.
 pub(super) fn of_argument(error: CliError, parameter: &str, argument: &str) -> CliError {
     match error {
         CliError::Refused(why) => {
@@ -180,7 +180,7 @@ pub(super) fn of_argument(error: CliError, parameter: &str, argument: &str) -> C
     }
 }
 
-/// The address by which this machine reaches who listens at `listen`, which may be all addresses.
+/// An address at which this machine reaches a server that listens at `listen`, which may mean all addresses.
 fn reachable(listen: &str) -> String {
     match listen.rsplit_once(':') {
         Some(("0.0.0.0", port)) => format!("127.0.0.1:{port}"),
@@ -189,16 +189,16 @@ fn reachable(listen: &str) -> String {
     }
 }
 
-/// Why a URL with a login is refused. It is not repeated.
+/// The error about a URL with a login. The URL is not repeated.
 pub(super) const NO_LOGIN: &str = "no user and no password may stand in a URL: --server-username \
                                    and --server-password-file log in";
 
-/// Whether a text that is to be a URL may have a user or a password in it.
+/// Whether a text that should be a URL may contain a user or a password.
 pub(super) fn has_login(text: &str) -> bool {
     text.contains('@')
 }
 
-/// Whether a text names a server, or a path from which on it answers.
+/// Whether a text is the URL of a server or of a path on it.
 pub(super) fn is_url(text: &str) -> bool {
     let parts = text.parse().map(Uri::into_parts).unwrap_or_default();
     let is_http = parts.scheme.is_some_and(|scheme| ["http", "https"].contains(&scheme.as_str()));
@@ -206,13 +206,13 @@ pub(super) fn is_url(text: &str) -> bool {
 }
 
 impl Access {
-    /// What the arguments say, with the files that they name read.
+    /// Reads the arguments and the files that they name.
     pub(super) fn of(matches: &ArgMatches) -> Result<Self, CliError> {
         Ok(Self { tls: tls(matches)?, authorization: authorization(matches)? })
     }
 }
 
-/// What says to the server who asks.
+/// The value of the header `Authorization`.
 fn authorization(matches: &ArgMatches) -> Result<Option<HeaderValue>, CliError> {
     let get = |name| matches.get_one::<String>(name);
     let secret =

@@ -1,9 +1,9 @@
-//! `promkairos copy`: carries data from one store to another, and compares both.
+//! `promkairos copy`: copies data from one store to another, and compares both.
 //!
-//! What was done is on stdout, as text or JSON; a progress bar is on stderr, on a terminal. A copy
-//! that was cut off, by a signal too, goes on where it was when it is begun again. The exit code
-//! is 1 when the two sides are not the same afterwards, or something is left out that the user did
-//! not allow; 2 when the state file is that of another copy, or a side refuses what is asked.
+//! The result is printed on stdout, as text or JSON; a progress bar on stderr, on a terminal. An
+//! interrupted copy resumes when it is started again. The exit code is 1 if the two sides differ
+//! afterwards, or something is left out that the user did not allow; 2 if the state file belongs to
+//! another copy, or a side refuses the request.
 
 mod places;
 mod text;
@@ -35,37 +35,37 @@ use super::output::print;
 use super::{CliError, FAULT, WRONG, of_store};
 use places::{Opened, Place, Rank};
 
-/// What selects everything.
+/// A selector of everything.
 const EVERYTHING: &str = "{__name__!=\"\"}";
 
-/// Every reason for which something is left out.
+/// The word that allows every reason for leaving something out.
 const ANY_REASON: &str = "all";
 
-/// While nothing is copied the progress is saved this often.
+/// Interval of saving the progress while nothing is copied.
 const BETWEEN_SAVES: Duration = Duration::from_millis(200);
 
-/// What was done.
+/// The result.
 #[derive(Debug, Serialize)]
 struct Report {
     from: String,
     to: String,
-    /// None when both sides were only compared.
+    /// `None` if both sides were only compared.
     copied: Option<Totals>,
     compared: Compared,
-    /// Which start timestamps the source tells: where it is none, nobody knows how many were left out.
+    /// The start timestamps that the source transfers; if none, the number left out is unknown.
     source_starts: Starts,
-    /// What of the source cannot be in the target, by reason.
+    /// Data of the source that cannot be in the target, by reason.
     left_out: LeftOut,
     #[serde(skip)]
     allowed: Allowed,
 }
 
-/// What is no fault to the user.
+/// Differences that the user allows.
 #[derive(Debug, Default)]
 struct Allowed {
-    /// That the target has what the source has not.
+    /// The target may have data that the source does not have.
     more: bool,
-    /// That things are left out for these reasons.
+    /// Data may be left out for these reasons.
     left_out: Vec<String>,
 }
 
@@ -80,23 +80,23 @@ impl Report {
         self.copied.as_ref().map_or(0, |copied| copied.refused)
     }
 
-    /// Why things are left out that the user did not allow.
+    /// Reasons for which something is left out without the user's permission.
     fn not_allowed(&self) -> impl Iterator<Item = &str> {
         let reasons = self.left_out.iter().map(|(reason, _)| reason);
         reasons.filter(|reason| !self.allowed.allows(reason))
     }
 
-    /// Whether the target has all, and nothing else that it may not have.
+    /// Whether the target has everything, and nothing else but what is allowed.
     fn is_good(&self) -> bool {
         let Compared { missing, different, too_many, .. } = self.compared;
-        // What was refused is missing, and nothing else may be.
+        // Only data that was refused may be missing.
         let may_miss = if self.allowed.allows(REFUSED) { self.refused() } else { 0 };
         let is_same = missing <= may_miss && different == 0 && (too_many == 0 || self.allowed.more);
         is_same && self.not_allowed().next().is_none()
     }
 }
 
-/// What the command line asks for.
+/// The parsed command line.
 struct Asked {
     from: Place,
     to: Place,
@@ -105,7 +105,7 @@ struct Asked {
     at_once: usize,
     patience: Duration,
     allowed: Allowed,
-    /// None when both sides are only to be compared.
+    /// `None` if both sides are only compared.
     state: Option<PathBuf>,
 }
 
@@ -187,7 +187,7 @@ pub(super) fn run_copy(matches: &ArgMatches) -> Result<ExitCode, CliError> {
         .build()
         .map_err(|source| CliError::System { what: "cannot start the runtime".into(), source })?;
     let report = runtime.block_on(carry_out(&config, asked));
-    // A server that sends nothing any more must not keep the process.
+    // A server that sends nothing any more must not keep the process alive.
     runtime.shutdown_timeout(DRAIN_TIMEOUT);
     let report = report?;
     match matches.get_flag("json") {
@@ -274,7 +274,7 @@ fn asked(matches: &ArgMatches, cassandra: &CassandraConfig) -> Result<Asked, Cli
     })
 }
 
-/// Opens both sides, works until it is done or a signal comes, and closes them.
+/// Opens both sides, works until done or until a signal arrives, and closes them.
 async fn carry_out(config: &Config, asked: Asked) -> Result<Report, CliError> {
     let stopped = stopped()?;
     let mut stopped = std::pin::pin!(stopped);
@@ -309,7 +309,7 @@ async fn carry_out(config: &Config, asked: Asked) -> Result<Report, CliError> {
     Ok(report)
 }
 
-/// Copies, unless that is not wanted or was done before, and compares.
+/// Copies, unless only a comparison is wanted or the copy was done before, and compares.
 async fn work(
     from: &Opened,
     to: &Opened,
@@ -332,7 +332,7 @@ async fn work(
     let mut last_saved = Instant::now();
     let mut last_planned = Instant::now();
     let mut moved = |progress: &Progress, stage: Stage| {
-        // Questions are many and short: drawn each time they would leave no draws for what follows.
+        // Queries of the plan are many and short: drawing each would use up the draws for what follows.
         let is_plan = matches!(stage, Stage::Planning { .. });
         if !is_plan || last_planned.elapsed() >= BETWEEN_SAVES {
             last_planned = Instant::now();
@@ -368,7 +368,7 @@ async fn work(
     Ok(Report { from, to, copied, compared, source_starts, left_out, allowed })
 }
 
-/// What a second try does: nothing is kept before the first piece, or where the file cannot be
+/// Says what another run does. Nothing is kept before the first piece, or if the file cannot be
 /// written.
 fn goes_on(path: &Path) -> String {
     let path_shown = path.display();
@@ -378,12 +378,12 @@ fn goes_on(path: &Path) -> String {
     }
 }
 
-/// Why it ended early.
+/// The error of a copy that ended early.
 fn failed(error: CopyError) -> CliError {
     because_of(&error, error.to_string())
 }
 
-/// The same in these words.
+/// The same with this text.
 fn because_of(error: &CopyError, text: String) -> CliError {
     let code = match error {
         CopyError::OtherState(_) => WRONG,
@@ -396,7 +396,7 @@ fn because_of(error: &CopyError, text: String) -> CliError {
     }
 }
 
-/// Ends when the process is asked to end.
+/// Completes when a signal asks the process to end.
 fn stopped() -> Result<impl Future<Output = ()>, CliError> {
     let no_signals = |source| CliError::System { what: "cannot wait for signals".into(), source };
     let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;
@@ -426,7 +426,7 @@ impl Bar {
             Stage::Copying { done, days } => (format!("copying, {points} points"), done, days),
             Stage::Comparing { done, days } => ("comparing".to_owned(), done, days),
         };
-        // Drawn once for both. A bar without a length would be full.
+        // Drawn once for both. A bar without a length would look full.
         self.0.update(|state| {
             state.set_len(days.max(1));
             state.set_pos(done);

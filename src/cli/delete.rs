@@ -1,7 +1,7 @@
-//! `promkairos delete`: asks the running server to delete points, or what it would delete.
+//! `promkairos delete`: asks the running server to delete points, or to report what it would delete.
 //!
-//! The server deletes, not this process: it knows what lies in its log and what it remembers of
-//! the index.
+//! The server deletes, not this process: only the server knows the samples in its log, and its cache
+//! of the index.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,14 +13,14 @@ use super::CliError;
 use super::client::{self, Client};
 use super::output;
 
-/// What the server answers when it only looks.
+/// The server's answer to a dry run.
 #[derive(Debug, Deserialize)]
 struct Preview {
     series: u64,
     points: u64,
     exemplars: u64,
     selected: Vec<Selected>,
-    /// None where the store keeps no marks of what is deleted.
+    /// `None` if the store keeps no tombstones.
     cost: Option<Cost>,
 }
 
@@ -33,14 +33,14 @@ struct Cost {
     tombstones: BTreeMap<String, u64>,
 }
 
-/// What the server answers when it deleted.
+/// The server's answer to a delete.
 #[derive(Debug, Deserialize)]
 struct Matched {
     series: u64,
     more: bool,
 }
 
-/// One series of it.
+/// A series of the answer.
 #[derive(Debug, Deserialize)]
 struct Selected {
     labels: String,
@@ -88,7 +88,7 @@ pub(super) fn run_delete(matches: &ArgMatches) -> Result<(), CliError> {
     let data = data.map_err(|error| client::of_argument(error, "match[]", "--match"))?;
     let wrong = |error| CliError::Command(format!("not the expected answer: {error}"));
     if !is_dry {
-        // A Prometheus says nothing.
+        // A Prometheus answers without data.
         let matched: Option<Matched> = serde_json::from_value(data).map_err(wrong)?;
         return output::print(&done(matched.as_ref()));
     }
@@ -96,7 +96,7 @@ pub(super) fn run_delete(matches: &ArgMatches) -> Result<(), CliError> {
     output::print(&describe(&preview))
 }
 
-/// What was done, as far as the server told it: series may match and have no points in the range.
+/// The result, as far as the server reports it: series may match and have no points in the range.
 fn done(matched: Option<&Matched>) -> String {
     match matched {
         None => "Deleted.\n".to_owned(),
@@ -132,7 +132,7 @@ fn describe(preview: &Preview) -> String {
     text
 }
 
-/// One sentence; none where nothing would be left.
+/// One sentence; `None` if nothing would be left behind.
 fn describe_cost(cost: &Cost) -> Option<String> {
     let Cost { windows, index_rows_left, tombstones } = cost;
     let tables = tombstones.iter().filter(|(_, tombstones)| **tombstones > 0);

@@ -1,8 +1,7 @@
-//! `promkairos doctor`: checks a keyspace and, with `--fix`, mends it.
+//! `promkairos doctor`: checks a keyspace and, with `--fix`, repairs it.
 //!
-//! What it found is on stdout, as text or JSON; a progress bar is on stderr, on a terminal. With
-//! `--state` a check that was cut off goes on where it was. The exit code is 1 when something is
-//! left that is wrong.
+//! The findings are printed on stdout, as text or JSON; a progress bar on stderr, on a terminal.
+//! With `--state` an interrupted check resumes. The exit code is 1 if faults are left.
 
 mod text;
 
@@ -104,7 +103,7 @@ pub(super) fn run_doctor(matches: &ArgMatches) -> Result<ExitCode, CliError> {
     })
 }
 
-/// Runs the check to its end, with a progress bar and the state kept.
+/// Runs the check to its end, shows a progress bar and saves the state.
 async fn examine(doctor: &Doctor, state: Option<&Path>) -> Result<Progress, CliError> {
     let mut progress = match state {
         Some(path) => load(path, doctor.start())?,
@@ -144,7 +143,7 @@ async fn examine(doctor: &Doctor, state: Option<&Path>) -> Result<Progress, CliE
     }
 }
 
-/// The progress that the file keeps; `start` when there is no file.
+/// The progress in the file; `start` if there is no file.
 fn load(path: &Path, start: Progress) -> Result<Progress, CliError> {
     let refused = |what: String| CliError::Refused(format!("{}: {what}", path.display()));
     let bytes = match std::fs::read(path) {
@@ -164,7 +163,7 @@ fn load(path: &Path, start: Progress) -> Result<Progress, CliError> {
     }
 }
 
-/// Replaces the file as a whole, durably.
+/// Replaces the file durably.
 fn save(path: &Path, progress: &Progress) -> Result<(), StoreError> {
     let failed = |source| StoreError::Io { path: path.to_owned(), source };
     let json = serde_json::to_vec(progress).map_err(|error| failed(error.into()))?;

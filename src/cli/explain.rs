@@ -1,5 +1,5 @@
-//! `promkairos explain 'SELECTOR'`: the path that a selection takes in Cassandra, asked of the
-//! running server.
+//! `promkairos explain 'SELECTOR'`: asks the running server for the path of a selection in
+//! Cassandra.
 
 use std::fmt::Write;
 
@@ -72,7 +72,7 @@ fn describe_window(text: &mut String, window: &Value) -> std::fmt::Result {
             let values = path["values"].as_array().map_or(&[][..], Vec::as_slice);
             let shown = |value: &Value| {
                 let value = name(value);
-                // A list of values reads best without quotes.
+                // A list of values is easier to read without quotes.
                 match value.contains(|c: char| !c.is_alphanumeric() && !"._-:/".contains(c)) {
                     true => ShownText(&value).to_string(),
                     false => value,

@@ -1,11 +1,10 @@
-//! `promkairos health`: asks the running server for `/-/healthy`, or `/-/ready`, for containers and
-//! scripts that have no other client.
+//! `promkairos health`: requests `/-/healthy` or `/-/ready` from the running server, for containers
+//! and scripts that have no other client.
 //!
-//! What the server said, or why it said nothing within its time, is on stdout. The exit code is 0
-//! when it answers 200, 1 when it does not, whatever the reason, and 2 when an argument is wrong or a
-//! file that it names cannot be read. Over `https://` the server is checked against `--server-ca`, as
-//! by every command that asks one. No user, password or token is ever sent: these two pages need
-//! none.
+//! Prints the answer, or why there was none in time, on stdout. The exit code is 0 for an answer
+//! with status 200, 1 for anything else, and 2 if an argument is wrong or a file that it names
+//! cannot be read. Over `https://` the server is checked against `--server-ca`, as by every command
+//! with a server. No user, password or token is ever sent: these two pages need none.
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! `promkairos index build|drop|status METRIC`: the tag index of a metric, through the running
-//! server. A build or a drop goes on in the server when this command is ended; begun again it
-//! shows the same one.
+//! server. A build or a drop continues in the server if this command is interrupted; the command,
+//! started again, shows the same job.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::client::{self, Client};
 use super::output;
 use crate::model::{Printable, ShownLabel, ShownMetric};
 
-/// How often the server is asked how far it is.
+/// Interval of asking the server for the progress.
 const LOOK: Duration = Duration::from_millis(300);
 /// Why a drop leaves index rows, and what to do about them.
 const WHY_LEFT: &str = "in partitions where KairosDB has rows too (they do no harm; drop again \
@@ -68,7 +68,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
     follow(&client, metric)
 }
 
-/// Shows how far a job is until it ends.
+/// Shows the progress of a job until it ends.
 fn follow(client: &Client, metric: &str) -> Result<(), CliError> {
     let style = "{msg} [{bar:40}] {pos}/{len} windows, {elapsed}";
     let style = ProgressStyle::with_template(style).expect("a valid template");
@@ -133,7 +133,7 @@ fn describe_tag(text: &mut String, tag: &Value) -> std::fmt::Result {
     Ok(())
 }
 
-/// The name of a metric, or `*` for all of them.
+/// The name of a metric, or `*` for all metrics.
 fn shown(metric: &str) -> String {
     match metric {
         "*" => metric.to_owned(),
@@ -145,7 +145,7 @@ fn describe_job(job: &Value) -> String {
     let name = |key: &str| job[key].as_str().unwrap_or_default();
     let (done, windows) = (&job["windows_done"], &job["windows"]);
     let rows = match job["kind"].as_str() {
-        // A server of version 0.1 does not count them.
+        // A server of version 0.1 does not count index rows.
         Some("drop") => job["deleted"].as_u64().map(|rows| format!("{rows} index rows deleted")),
         _ => Some(format!("{} rows", job["rows"])),
     };

@@ -1,7 +1,7 @@
-//! Commands, one file each, and the choice among them.
+//! The commands, one file each, and the dispatch to them.
 //!
-//! Flags may stand before or after the command. A wrong command line is one line of text, not the
-//! page that clap would print.
+//! Flags may precede or follow the command. The error about a wrong command line is one line, not
+//! clap's page.
 
 mod check_config;
 mod client;
@@ -27,7 +27,7 @@ use crate::config::{self, ConfigError};
 use crate::server::ServerError;
 use crate::storage::StoreError;
 
-/// What an error says, on a terminal too.
+/// The message of an error, safe to print on a terminal.
 pub fn describe(error: &CliError) -> String {
     output::printable(&error.to_string())
 }
@@ -40,39 +40,39 @@ pub enum CliError {
     Usage {
         /// What is wrong.
         what: String,
-        /// The command that it is of, with a space behind it; empty = none.
+        /// The command, with a space after it; empty = none.
         command: String,
     },
     /// Refused settings.
     #[error("{0}")]
     Config(#[from] ConfigError),
-    /// The server did not start, or broke.
+    /// The server did not start, or failed.
     #[error("{0}")]
     Server(#[from] ServerError),
-    /// What is asked cannot be: an argument, a file that it names, or a setting is wrong.
+    /// The request is impossible: an argument, a file that it names, or a setting is wrong.
     #[error("{0}")]
     Refused(String),
-    /// A command could not do what it was asked.
+    /// A command failed.
     #[error("{0}")]
     Command(String),
-    /// The operating system refused something that the command needs.
+    /// The operating system refused an operation that the command needs.
     #[error("{what}: {source}")]
     System {
-        /// What was being done.
+        /// The operation.
         what: String,
         /// Why not.
         source: std::io::Error,
     },
 }
 
-/// What has to change: the exit code of arguments and settings that are wrong.
+/// The exit code if an argument or a setting has to change.
 const WRONG: u8 = 2;
-/// The exit code of everything else that ends a command.
+/// The exit code of all other failures.
 const FAULT: u8 = 1;
 
 impl CliError {
-    /// The exit code: 2 when an argument or a setting has to change first, 1 for a fault, after which the
-    /// same command may succeed.
+    /// The exit code: 2 if an argument or a setting has to change first, 1 for a failure after
+    /// which the same command may succeed.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Usage { .. } | Self::Config(_) | Self::Refused(_) => WRONG,
@@ -86,7 +86,7 @@ impl CliError {
         Self::Usage { what, command: String::new() }
     }
 
-    /// The same of a command.
+    /// The same, for a command.
     fn of(self, command: &str) -> Self {
         match self {
             Self::Usage { what, .. } => Self::Usage { what, command: command.to_owned() },
@@ -94,7 +94,7 @@ impl CliError {
         }
     }
 
-    /// What a store said to a command; `whose` stands before it where there are several.
+    /// A store's error in a command; `whose` precedes it if there are several stores.
     fn of_store(whose: &str, error: &StoreError) -> Self {
         let text = match whose {
             "" => error.to_string(),
@@ -131,8 +131,8 @@ fn of_store(error: &StoreError) -> u8 {
     }
 }
 
-/// Runs the command that `arguments` ask for; the first one is the program's name. The exit code is
-/// that of a command that did its work; [`CliError::exit_code`] has those of the others.
+/// Runs the command in `arguments`; the first argument is the program's name. Returns the exit code
+/// of a command that ran to its end; [`CliError::exit_code`] has the codes of errors.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<ExitCode, CliError> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let asked = asked(&arguments);
@@ -142,7 +142,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<ExitCode, Cl
 
 fn run_command(matches: &ArgMatches) -> Result<ExitCode, CliError> {
     match matches.subcommand() {
-        // Flags are global: they are found in the matches of the command too.
+        // Flags are global: they are in the matches of the command too.
         Some(("copy", matches)) => return copy::run_copy(matches),
         Some(("doctor", matches)) => return doctor::run_doctor(matches),
         Some(("health", matches)) => return health::run(matches),
@@ -160,7 +160,7 @@ fn run_command(matches: &ArgMatches) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The command line, taken apart; `None` when it asked for help, which is printed.
+/// Parses the command line; `None` if it asked for help, which is printed.
 fn parse(arguments: Vec<OsString>) -> Result<Option<ArgMatches>, CliError> {
     let asked = asked(&arguments);
     match command().try_get_matches_from(arguments) {
@@ -175,7 +175,7 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<ArgMatches>, CliError> {
     }
 }
 
-/// The command that arguments name, and the one below it, each with a space behind it. They may be wrong.
+/// The command in the arguments, and its subcommand, each with a space after it. They may be wrong.
 fn asked(arguments: &[OsString]) -> String {
     let (mut command, mut asked) = (command(), String::new());
     for argument in arguments.iter().skip(1).filter_map(|argument| argument.to_str()) {
@@ -187,7 +187,7 @@ fn asked(arguments: &[OsString]) -> String {
     asked
 }
 
-/// What the help and the manual page end with.
+/// The end of the help and of the manual page.
 const EXIT_CODES: &str = "Exit codes, of every command: 0 done; 1 a fault, or something that a check found; \
                           2 an argument or a setting is wrong.";
 
@@ -209,10 +209,10 @@ fn command() -> Command {
         .subcommands(reference::commands().map(|command| with_settings(command, &[])))
 }
 
-/// What says where the running server listens that a command asks.
+/// The settings with the address of the running server, for commands that use it.
 const OF_SERVER: &[&str] = &["config", "listen"];
 
-/// A command that uses only these settings takes the others as all commands do, and does not show them.
+/// Accepts all settings as every command does, but hides those that the command does not use.
 fn with_settings(command: Command, used: &[&str]) -> Command {
     command.args(config::arguments().into_iter().map(|argument| {
         let is_used = used.contains(&argument.get_id().as_str());
@@ -220,7 +220,7 @@ fn with_settings(command: Command, used: &[&str]) -> Command {
     }))
 }
 
-/// What `--version` says. The commit is known of a release that was built in a clone.
+/// The text of `--version`. The commit is known if the release was built in a clone.
 fn version(number: &str, commit: Option<&str>) -> String {
     match commit.filter(|commit| !commit.is_empty()) {
         Some(commit) => format!("{number} ({commit})"),
@@ -228,7 +228,7 @@ fn version(number: &str, commit: Option<&str>) -> String {
     }
 }
 
-/// The reason and the tip of an error of clap, without the usage that follows them.
+/// The reason and the tip of an error of clap, without the usage.
 fn one_line(rendered: &str) -> String {
     let mut lines = rendered.lines().map(str::trim).filter(|line| !line.is_empty());
     let reason = lines.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What commands write for people: to stdout, and times in a form that can be read.
+//! Output of commands for people: text on stdout, and readable times.
 
 use std::io::Write;
 
@@ -12,14 +12,14 @@ pub(super) fn print(text: &str) -> Result<(), CliError> {
         .map_err(|source| CliError::System { what: "stdout".into(), source })
 }
 
-/// Lines that a terminal only shows, whatever the names of others have in them: also those in JSON, where the escapes
-/// mean the same.
+/// Makes text safe for a terminal, whatever names from elsewhere contain; in JSON too, where the
+/// escapes keep the meaning.
 pub(crate) fn printable(text: &str) -> String {
     let lines: Vec<String> = text.split('\n').map(|line| Printable(line).to_string()).collect();
     lines.join("\n")
 }
 
-/// A row time as people read it.
+/// A row time in readable form.
 pub(super) fn time(millis: i64) -> String {
     match millis {
         i64::MIN => "the beginning".into(),

@@ -1,9 +1,9 @@
-//! What is written from the definitions of the command line: `promkairos settings` prints the
-//! reference page of all settings and of the keys of tables, `completions SHELL` a script for a shell,
-//! `man [COMMAND...]` a manual page.
+//! Output that is generated from the definitions of the command line: `promkairos settings` prints
+//! the reference page of all settings and of the keys of tables, `completions SHELL` a script for a
+//! shell, `man [COMMAND...]` a manual page.
 //!
-//! Nothing about a setting stands here: names, defaults and sentences are those of `--help` and, for
-//! keys of tables, of who reads them.
+//! No setting is described here: names, defaults and sentences come from `--help` and, for keys of
+//! tables, from their parsers.
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ use crate::config::{Key, KeyTable, SETTINGS, Setting, choices, key_tables};
 use super::CliError;
 use super::output;
 
-/// What stands before the table of settings.
+/// The text before the table of settings.
 const HEAD: &str = "# Settings
 
 After this page you can set everything that can be set, as a flag, as a variable or in a file.
@@ -36,7 +36,7 @@ behind a `=`. In the file a list may be an array.
 |---|---|---|
 ";
 
-/// What stands before the tables of keys.
+/// The text before the tables of keys.
 const KEYS_HEAD: &str = "
 ## Keys of tables
 
@@ -72,7 +72,7 @@ pub(super) fn run_completions(matches: &ArgMatches, mut whole: Command) -> Resul
     output::print(&String::from_utf8_lossy(&script))
 }
 
-/// The same, where what a value may be is known: words, files, or nothing that could be listed.
+/// Adds completions for values: words, files, or none.
 fn completed(command: Command) -> Command {
     let names: Vec<String> =
         command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
@@ -89,7 +89,7 @@ fn completed(command: Command) -> Command {
         };
         match words.is_empty() {
             _ if !takes_value => argument,
-            // It has words of its own.
+            // It has its own words.
             _ if !argument.get_possible_values().is_empty() => argument,
             true => argument.value_hint(hint),
             false => argument.value_parser(PossibleValuesParser::new(words.iter().copied())),
@@ -101,7 +101,7 @@ fn completed(command: Command) -> Command {
 /// Runs `man` for a command of the whole command line.
 pub(super) fn run_man(matches: &ArgMatches, mut whole: Command) -> Result<(), CliError> {
     whole = without_help(whole);
-    // Gives the commands their full names and the flags of all.
+    // Sets the full names of the commands and the global flags.
     whole.build();
     let mut command = &whole;
     for name in matches.get_many::<String>("page").into_iter().flatten() {
@@ -118,7 +118,7 @@ pub(super) fn run_man(matches: &ArgMatches, mut whole: Command) -> Result<(), Cl
     output::print(&String::from_utf8_lossy(&page))
 }
 
-/// The same without the commands `help`, which have no page to refer to.
+/// Removes the commands `help`, whose pages would not exist.
 fn without_help(command: Command) -> Command {
     let names: Vec<String> =
         command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
@@ -126,7 +126,7 @@ fn without_help(command: Command) -> Command {
     names.into_iter().fold(command, |command, name| command.mut_subcommand(name, without_help))
 }
 
-/// The page of these settings.
+/// The page of all settings.
 fn page(settings: &[Setting]) -> String {
     let mut text = HEAD.to_owned();
     for setting in settings {
@@ -134,7 +134,7 @@ fn page(settings: &[Setting]) -> String {
         let help = setting.meaning();
         let default = default.map_or_else(String::new, |text| format!("`{text}`"));
         let flag = match *value {
-            // Behind a space it would be a command.
+            // After a space the value would be a command.
             "true|false" => format!(r"`--{name}[=true\|false]`"),
             value => format!("`--{name}` {}", escaped(value)),
         };
@@ -167,7 +167,7 @@ fn keys_page(tables: &[KeyTable]) -> String {
     text
 }
 
-/// Text that Markdown shows as it is, in a cell of a table.
+/// Escapes text for a cell of a Markdown table.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

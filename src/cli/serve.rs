@@ -1,5 +1,5 @@
-//! `promkairos serve`: listens, serves, and drains on SIGTERM or SIGINT. On SIGHUP the server reads the
-//! settings again.
+//! `promkairos serve`: listens, serves, and drains on SIGTERM or SIGINT. Reloads the settings on
+//! SIGHUP.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::{server, telemetry};
 
 use super::CliError;
 
-/// How long a thread for blocking work waits for more. Work goes round all threads that wait, so that a few pieces a
-/// second keep what one burst has started, for as long as this is longer than a round.
+/// Idle time after which a thread for blocking work ends. Work goes round all idle threads, so a few
+/// tasks a second keep the threads of a burst alive as long as this time is longer than a round.
 const IDLE_THREAD_STAYS: Duration = Duration::from_secs(1);
-/// How long the end waits for what still reads a file of the settings.
+/// How long the exit waits for reads of settings files.
 const WAIT_FOR_READS: Duration = Duration::from_secs(1);
 
 /// The command's definition.
@@ -45,13 +45,13 @@ pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
         .build()
         .map_err(|source| CliError::System { what: "cannot start the runtime".into(), source })?;
     let served = runtime.block_on(serve_on_runtime(config, (log, &traces), matches.clone()));
-    // All is closed: what still reads a file of the settings, from a disk that does not answer, keeps nobody.
+    // All is closed. A read of a settings file, on a disk that does not answer, must not delay the exit.
     runtime.shutdown_timeout(WAIT_FOR_READS);
     traces.close();
     served
 }
 
-/// The settings that came from a KairosDB, and what of its own was left.
+/// Logs the settings taken over from a KairosDB, and the ignored entries.
 fn say_what_was_taken_over(kairosdb: &KairosDbConf) {
     let Some(path) = &kairosdb.path else { return };
     for setting in &kairosdb.taken {
@@ -63,9 +63,9 @@ fn say_what_was_taken_over(kairosdb: &KairosDbConf) {
     }
 }
 
-/// Why nobody can listen there. A port that is not for this user, and an address at which no machine listens, stay so
-/// until somebody changes something; a port in use, an address that this machine does not have and a name that is not
-/// known may come.
+/// The error if the address cannot be bound. A port that this user may not bind, and an address at
+/// which no machine listens, need a change first; a port in use, an address that this machine does
+/// not have yet and an unknown name may pass.
 fn cannot_listen(address: &str, source: std::io::Error) -> CliError {
     let what = format!("cannot listen on {address}");
     match source.kind() {
@@ -86,17 +86,17 @@ async fn serve_on_runtime(
 ) -> Result<(), CliError> {
     let bound = TcpListener::bind(&config.listen).await;
     let listener = bound.map_err(|source| cannot_listen(&config.listen, source))?;
-    // Asked for before the store is opened, so that a signal during the replay is not lost.
+    // Registered before the store is opened, so that a signal during the replay is not lost.
     let no_signals = |source| CliError::System { what: "cannot wait for signals".into(), source };
     let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
     let mut hangup = signal(SignalKind::hangup()).map_err(no_signals)?;
-    // Caught, so that a write beyond the size that the system lets files have fails as one on a full disk does.
+    // Handled, so that a write beyond the file size limit of the system fails like a write to a full disk.
     let _too_large = signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).map_err(no_signals)?;
     let (hung_up, signals) = mpsc::channel(1);
     let listening = tokio::spawn(async move {
         while hangup.recv().await.is_some() {
-            // One that waits already stands for this one too.
+            // A pending reload covers this signal too.
             let _ = hung_up.try_send(());
         }
     });

@@ -1,5 +1,5 @@
-//! `promkairos wal repair`: shows what of a damaged log would be lost and, with `--apply`, takes
-//! the damage out; a log that is gone is given up. The exit code is 1 when damage is left.
+//! `promkairos wal repair`: shows what of a damaged log would be lost and, with `--apply`, repairs
+//! it or gives up a log that is gone. The exit code is 1 if damage is left.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -34,7 +34,7 @@ pub(super) fn command() -> Command {
     )
 }
 
-/// What the help of the command ends with.
+/// The end of the command's help.
 const EXIT_CODES: &str = "Exit codes: 0 the log is sound, or was repaired; 1 it is damaged and nothing was changed, \
                           or a fault; 2 an argument or a setting is wrong.";
 
@@ -69,7 +69,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<ExitCode, CliError> {
     })
 }
 
-/// Where it is the other store that has a log: how to name that store.
+/// How to name the other store, if its log is there.
 fn log_of_other_store(config: &Config) -> &'static str {
     let (log, hint) = match config.store {
         StoreConfig::Embedded => (
@@ -83,11 +83,11 @@ fn log_of_other_store(config: &Config) -> &'static str {
     if config.data_dir.join(log).is_dir() { hint } else { "" }
 }
 
-/// Shows that the log is gone. With `--apply` the next start begins a new one.
+/// Reports that the log is gone. With `--apply` the next start begins a new log.
 fn give_up(config: &Config, folder: &Path, mode: RepairMode) -> Result<ExitCode, CliError> {
     refuse_foreign(&config.data_dir, &config.store)?;
     let lost = format!(
-        "{}: the log is gone. What it held and the store does not have is lost, and how much that is cannot be told.\n",
+        "{}: the log is gone. What it held and the store does not have is lost; how much is unknown.\n",
         folder.display()
     );
     match mode {
@@ -105,7 +105,7 @@ fn give_up(config: &Config, folder: &Path, mode: RepairMode) -> Result<ExitCode,
     }
 }
 
-/// The report as text, a line a loss.
+/// The report as text, with a line for each loss.
 fn describe(report: &RepairReport, mode: RepairMode) -> String {
     let mut text = String::new();
     for loss in &report.losses {
@@ -160,7 +160,7 @@ fn describe_loss(text: &mut String, loss: &Loss) -> std::fmt::Result {
     if last.is_none_or(|last| last >= *first) {
         let Contents { records, undecoded, samples, series } = *contents;
         match records - undecoded {
-            0 => text.push_str(", what they held cannot be told"),
+            0 => text.push_str(", what they held is unknown"),
             decoded if loss.records() == Some(decoded) => {
                 write!(text, ", with {samples} samples of {series} series")?;
             }
@@ -217,7 +217,7 @@ mod tests {
         let contents = Contents::default();
         let dark = Loss { contents, ..loss.clone() };
         let text = describe(&report(vec![dark]), RepairMode::Show);
-        assert!(text.contains("are lost, what they held cannot be told, accepted"), "{text}");
+        assert!(text.contains("are lost, what they held is unknown, accepted"), "{text}");
         let text =
             describe(&report(vec![Loss { last: Some(2), ..loss.clone() }]), RepairMode::Show);
         assert!(text.contains("checksum: no record is lost, accepted"), "{text}");

@@ -89,7 +89,7 @@ fn sampling(text: &str) -> Result<f64, &'static str> {
 fn url(base: &str) -> Result<String, &'static str> {
     const FORM: &str = "must be a URL such as http://127.0.0.1:4318";
     if base.contains(['@', '?', '#']) {
-        return Err("must be a URL without user, password or query: headers stand in \
+        return Err("must be a URL without user, password or query: headers go into \
                     the file of otlp-headers-file, or in OTEL_EXPORTER_OTLP_HEADERS");
     }
     let base = base.trim_end_matches('/');

@@ -45,7 +45,7 @@ impl LeftOut {
         }
     }
 
-    /// Adds the counts of another run of the same copy. Both runs may have counted the same items, so the sum is unknown.
+    /// Adds the counts of another run of the same copy. Both may have counted the same items: the sum is unknown.
     pub fn join(&mut self, other: &Self) {
         for (reason, more) in &other.0 {
             match self.0.get_mut(reason) {

@@ -1,6 +1,6 @@
-//! Where `promkairos copy` reads and writes: from a word of the command line to an open side.
+//! The two places of `promkairos copy`: from an argument of the command line to an open side.
 //!
-//! A folder that a server has open is never read beside it: the server knows what is in its memory.
+//! A folder that a server has open is never read beside it: only the server knows the data in its memory.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::storage::{SharedStore, StoreError};
 use crate::cli::CliError;
 use crate::cli::client::{Access, NO_LOGIN, has_login, is_url};
 
-/// A place as it was named.
+/// A place as the argument names it.
 pub(super) struct Place {
     name: String,
     kind: Kind,
@@ -29,19 +29,19 @@ enum Kind {
     Server(Access),
 }
 
-/// What a place is in a copy.
+/// The role of a place in a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rank {
     /// It is read.
     Source,
     /// It is written to.
     Target,
-    /// It is what a target would be, and is only read.
+    /// It is compared with the source, and only read.
     Compared,
 }
 
 impl Place {
-    /// Why a place with a login is refused, without repeating it; `None` = it has none.
+    /// The error about a place with a login, without repeating it; `None` = it has none.
     pub(super) fn login(text: &str) -> Option<&'static str> {
         match text {
             folder if folder.starts_with("embedded:") => None,
@@ -53,8 +53,8 @@ impl Place {
         }
     }
 
-    /// The place that `text` names; what it does not say of Cassandra is in `cassandra`, and how to
-    /// be let in at a server in `access`.
+    /// Parses the place in `text`. Settings of Cassandra that it does not give come from
+    /// `cassandra`, the login at a server from `access`.
     pub(super) fn parse(
         text: &str,
         cassandra: &CassandraConfig,
@@ -87,14 +87,14 @@ impl Place {
         matches!(self.kind, Kind::Server(_))
     }
 
-    /// The times that samples may have there.
+    /// The allowed times of samples there.
     pub(super) fn sample_times(&self, config: &Config) -> TimeLimits {
         let is_embedded = matches!(self.kind, Kind::Embedded(_));
         let retention = config.retention.filter(|_| is_embedded);
         TimeLimits { retention, ..config.limits.writes.sample_times }
     }
 
-    /// Whether both are one folder, by whatever paths.
+    /// Whether both are the same folder, under any path.
     pub(super) fn is_same_folder(&self, other: &Self) -> bool {
         let (Kind::Embedded(one), Kind::Embedded(other)) = (&self.kind, &other.kind) else {
             return false;
@@ -102,7 +102,7 @@ impl Place {
         one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
     }
 
-    /// Opens it. A cluster that is away is tried for as long as `patience` says.
+    /// Opens it. Retries for `patience` if a cluster is unavailable.
     pub(super) async fn open(
         &self,
         config: &Config,
@@ -159,7 +159,7 @@ impl Place {
         }
     }
 
-    /// What to do where a server has the folder.
+    /// The error if a server has the folder open.
     fn not_opened(error: ServerError, rank: Rank) -> CliError {
         match (&error, rank) {
             (ServerError::Locked { .. }, Rank::Source) => CliError::Command(format!(
@@ -177,17 +177,17 @@ impl Place {
     }
 }
 
-/// A place that is open.
+/// An open place.
 pub(super) enum Opened {
-    /// A server that is asked.
+    /// A running server.
     Server(Side),
-    /// A store of our own.
+    /// A store of this process.
     Store {
         /// For reading.
         read: Side,
         /// For writing.
         side: StoreSide,
-        /// What was read there and is none to us.
+        /// Counts data read there that promkairos cannot represent.
         left_out: Arc<LeftOut>,
         /// Its lock.
         _folder: Option<EmbeddedFolder>,
@@ -202,7 +202,7 @@ impl Opened {
         }
     }
 
-    /// What is read there and is none to us is taken in here.
+    /// The counts of data read there that promkairos cannot represent.
     pub(super) fn met(&self) -> Option<&LeftOut> {
         match self {
             Self::Server(_) => None,
@@ -210,7 +210,7 @@ impl Opened {
         }
     }
 
-    /// For writing, if that is possible.
+    /// The side for writing, if that is possible.
     pub(super) fn as_target(&self) -> Option<StoreSide> {
         match self {
             Self::Server(_) => None,

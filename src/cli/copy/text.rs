@@ -9,7 +9,7 @@ use crate::storage::cassandra::Skipped;
 
 use super::Report;
 
-/// A line for what was copied, one for each thing to know of it, and what the comparison found.
+/// Lines for what was copied, for what was left out, and for the result of the comparison.
 pub(super) fn describe(report: &Report) -> String {
     let mut text = String::new();
     write(&mut text, report).expect("writing to a String does not fail");
@@ -66,7 +66,7 @@ fn write(text: &mut String, report: &Report) -> std::fmt::Result {
     write_not_allowed(text, report)
 }
 
-/// What is left out, and no fault only if the user says so.
+/// Data that is left out, an error unless the user allows it.
 fn write_not_allowed(text: &mut String, report: &Report) -> std::fmt::Result {
     let reasons: Vec<&str> = report.not_allowed().collect();
     if reasons.is_empty() {
@@ -97,7 +97,7 @@ fn write_copied(text: &mut String, copied: &Totals, to: &str) -> std::fmt::Resul
     Ok(())
 }
 
-/// What the source has, or may have, and nobody copies.
+/// Data that the source has, or may have, and that is not copied.
 fn write_left_out(text: &mut String, report: &Report) -> std::fmt::Result {
     let from = &report.from;
     if report.source_starts == Starts::None {

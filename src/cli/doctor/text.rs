@@ -1,4 +1,4 @@
-//! The report of the doctor as text for people.
+//! The report of the doctor as text.
 
 use std::fmt::{self, Write};
 
@@ -7,7 +7,7 @@ use crate::storage::cassandra::doctor::{
     Cut, Depth, Facts, Group, Kind, Partition, Report, Settings,
 };
 
-/// Metrics shown a kind; the JSON has more.
+/// Most metrics printed for a kind; the JSON has more.
 const MOST_METRICS: usize = 10;
 
 /// The whole report.
