@@ -1,15 +1,15 @@
-//! A client of the query API, for promkairos and a Prometheus alike.
+//! A client of the query API, for promkairos and Prometheus.
 
 use reqwest::Method;
 use serde_json::Value as Json;
 
-/// Status and JSON of a request whose parameters stand in its URL.
+/// Status and JSON of a GET with parameters in the URL.
 pub(crate) async fn get(url: &str, parameters: &[(&str, &str)]) -> (u16, Json) {
     let (status, text) = send(Method::GET, url, parameters, None).await;
     (status, json(&text))
 }
 
-/// Status and JSON of a form.
+/// Status and JSON of a POST of a form.
 pub(crate) async fn post(url: &str, form: &[(&str, &str)]) -> (u16, Json) {
     let (status, text) = send(Method::POST, url, &[], Some(form)).await;
     (status, json(&text))

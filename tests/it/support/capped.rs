@@ -1,15 +1,15 @@
-//! A control group with a bound of memory, where the user of the tests may make one: beyond it the
-//! system ends a process. Both versions of control groups.
+//! A control group (version 1 or 2) with a memory limit, if the user of the tests may create one:
+//! the system kills a process beyond the limit.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// A group of its own. It has to be empty before it is dropped.
+/// A group for one test. It must be empty before it is dropped.
 pub(crate) struct Group(PathBuf);
 
 impl Group {
-    /// One with so many bytes and no room to swap; none where this user may make none.
+    /// A group limited to `bytes`, without swap; `None` if this user may not create one.
     pub(crate) fn with_memory(bytes: u64) -> Option<Self> {
         let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
         groups.lines().find_map(|line| {
@@ -19,12 +19,12 @@ impl Group {
                 "memory" => {
                     let group = Self::below(&Path::new("/sys/fs/cgroup/memory").join(path))?;
                     group.set("memory.limit_in_bytes", bytes)?;
-                    // Of memory and swap together; not on every system.
+                    // Limits memory and swap together; does not exist on every system.
                     group.set("memory.memsw.limit_in_bytes", bytes);
                     Some(group)
                 }
                 "" => {
-                    // Only a group that hands the memory on has a group with a bound in it.
+                    // The parent has to delegate the memory controller.
                     let around = Path::new("/sys/fs/cgroup").join(path);
                     let hands_on = |group: &&Path| {
                         let handed = fs::read_to_string(group.join("cgroup.subtree_control"));
@@ -51,7 +51,7 @@ impl Group {
         file.write_all(bytes.to_string().as_bytes()).ok()
     }
 
-    /// A shell's command that joins the group and becomes the command that follows.
+    /// A shell command that joins the group and then executes the command after it.
     pub(crate) fn joining(&self) -> String {
         format!("echo $$ > '{}/cgroup.procs' && exec \"$0\" \"$@\"", self.0.display())
     }

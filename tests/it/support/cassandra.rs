@@ -1,8 +1,8 @@
-//! Sessions with a Cassandra, stores on it, and a Cassandra of a test's own, which it may kill. What that one
-//! acknowledged is on its disk, unless it is started late.
+//! Sessions with a Cassandra, stores on it, and a Cassandra that belongs to one test, which may kill
+//! it. What it acknowledged is on its disk, unless it was started by [`OwnCassandra::start_late`].
 //!
-//! Cassandra makes and drops the tables of many tests one after the other, so sessions and stores wait up to
-//! [`DEADLINE`].
+//! Cassandra creates and drops the tables of many tests one after the other, so sessions and stores
+//! wait up to [`DEADLINE`].
 
 use std::path::Path;
 use std::process::Command;
@@ -24,7 +24,7 @@ pub(crate) async fn session(address: &str) -> Session {
     session_builder(address).build().await.expect("Cassandra answers")
 }
 
-/// One that a login can be added to.
+/// A builder of sessions, to which a login can be added.
 pub(crate) fn session_builder(address: &str) -> SessionBuilder {
     let profile = ExecutionProfile::builder().request_timeout(Some(DEADLINE)).build();
     SessionBuilder::new()
@@ -46,7 +46,7 @@ pub(crate) fn options(address: String, keyspace: &str) -> Options {
     }
 }
 
-/// Opens a store, once Cassandra is there: a server tries it again too. (`eventually` gives no future that is `Send`.)
+/// Opens a store once Cassandra answers, with retries as a server does. (The future of `eventually` is not `Send`.)
 pub(crate) async fn open(options: Options, metrics: &CassandraMetrics) -> CassandraStore {
     let start = Instant::now();
     loop {
@@ -63,24 +63,24 @@ pub(crate) async fn open(options: Options, metrics: &CassandraMetrics) -> Cassan
 /// A Cassandra. Dropping it ends it.
 pub(crate) struct OwnCassandra {
     run: TempDir,
-    /// Of Java.
+    /// Options of Java.
     options: &'static str,
     /// Lines of its settings.
     settings: &'static str,
 }
 
 impl OwnCassandra {
-    /// Starts one and waits until it answers.
+    /// Starts it and waits until it answers.
     pub(crate) fn start() -> Self {
         Self::start_with("", "")
     }
 
-    /// One with options of Java and further settings.
+    /// Starts it with options of Java and further settings.
     pub(crate) fn start_with(options: &'static str, settings: &'static str) -> Self {
         Self::start_as("up-durable", options, settings)
     }
 
-    /// One that loses what it acknowledged when it is killed: it syncs its log every ten minutes.
+    /// Starts one that loses acknowledged writes when killed: it syncs its log every ten minutes.
     pub(crate) fn start_late() -> Self {
         Self::start_as("up", "", "")
     }
@@ -94,13 +94,13 @@ impl OwnCassandra {
         own
     }
 
-    /// `host:port`; stays the same.
+    /// `host:port`; the same after a restart.
     pub(crate) fn address(&self) -> String {
         let address = std::fs::read_to_string(self.run.path().join("address"));
         address.expect("an address").trim().to_owned()
     }
 
-    /// Ends it as kill -9 does.
+    /// Kills it with SIGKILL.
     pub(crate) fn kill(&self) {
         self.script("down");
     }
@@ -110,17 +110,17 @@ impl OwnCassandra {
         self.script("again");
     }
 
-    /// Stops it where it is (SIGSTOP): its connections stand, and nobody answers.
+    /// Pauses it (SIGSTOP): its connections stay open, and it does not answer.
     pub(crate) fn pause(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// Lets it go on.
+    /// Continues it after [`Self::pause`].
     pub(crate) fn resume(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// Limits the length of its files, in bytes: with 0 its disk is full. None = no limit.
+    /// Limits the length of its files, in bytes; 0 acts as a full disk. `None` = no limit.
     pub(crate) fn limit_files(&self, bytes: Option<u64>) {
         let limit = Rlimit { current: bytes, maximum: None };
         prlimit(Some(self.pid()), Resource::Fsize, limit).expect("it runs");

@@ -1,5 +1,5 @@
-//! A receiver of traces: OTLP over HTTP, read by OpenTelemetry's own definition of the messages.
-//! Debian and Maven, where the peers come from, have no server that takes OTLP: it is one of ours.
+//! A receiver of traces: OTLP over HTTP, decoded with OpenTelemetry's own message definitions.
+//! Written here because Debian and Maven, the sources of the peers, have no OTLP server.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -27,30 +27,30 @@ pub(crate) struct Collector {
 }
 
 struct Received {
-    /// What each request is answered with.
+    /// The status of every answer.
     status: StatusCode,
     requests: Mutex<Vec<HeaderMap>>,
     spans: Mutex<Vec<Span>>,
 }
 
-/// A span as it came; numbers in hexadecimal digits.
+/// A span as received; ids as hexadecimal digits.
 #[derive(Debug, Clone)]
 pub(crate) struct Span {
     pub(crate) trace: String,
     pub(crate) id: String,
-    /// Empty = it has none.
+    /// Empty = no parent.
     pub(crate) parent: String,
     pub(crate) name: String,
-    /// As the protocol counts: 1 internal, 2 server, 3 client.
+    /// As numbered by the protocol: 1 internal, 2 server, 3 client.
     pub(crate) kind: i32,
     pub(crate) is_error: bool,
     pub(crate) attributes: BTreeMap<String, Json>,
-    /// What it comes from.
+    /// Attributes of the resource.
     pub(crate) resource: BTreeMap<String, Json>,
 }
 
 impl Collector {
-    /// Starts one that takes everything.
+    /// Starts a receiver that accepts everything.
     pub(crate) async fn start() -> Self {
         Self::answering(StatusCode::OK).await
     }
@@ -69,12 +69,12 @@ impl Collector {
         Self { url, received, server: server.abort_handle() }
     }
 
-    /// All spans that came.
+    /// All spans received.
     pub(crate) fn spans(&self) -> Vec<Span> {
         self.received.spans.lock().expect("no test panics with it").clone()
     }
 
-    /// The headers of each request that came.
+    /// The headers of each request received.
     pub(crate) fn requests(&self) -> Vec<HeaderMap> {
         self.received.requests.lock().expect("no test panics with it").clone()
     }

@@ -1,14 +1,14 @@
-//! Reads pages of the exposition format in protocol buffers: `MetricFamily` of the Prometheus client model, each with
-//! its length before it. Every field becomes text, in the order of the message, so that a test names all that it
-//! expects.
+//! Reads pages of the exposition format in protocol buffers: `MetricFamily` of the Prometheus
+//! client model, each prefixed with its length. Every field becomes text, in the order of the
+//! message, so that a test lists all that it expects.
 
 use super::proto::{Value, delimited, fields, unzigzag};
 
 /// Types of a family, by number.
 const KINDS: [&str; 6] = ["counter", "gauge", "summary", "untyped", "histogram", "gauge_histogram"];
 
-/// The lines of a page: `TYPE name`, then each metric of the family as `{labels} value @time`. Times are those after
-/// `since`.
+/// The lines of a page: `TYPE name`, then each metric of the family as `{labels} value @time`.
+/// Times are relative to `since`.
 pub(crate) fn lines(page: &[u8], since: i64) -> Vec<String> {
     delimited(page).into_iter().flat_map(|message| family(message, since)).collect()
 }

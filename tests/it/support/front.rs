@@ -1,6 +1,6 @@
-//! A store in front of another that changes some of what goes through; all else it hands on.
+//! A store that wraps another, changes some calls and forwards all others.
 //!
-//! What goes through is a real store's own work: nothing is answered that was not done.
+//! The wrapped store is real: no answer is made up.
 
 use std::sync::Arc;
 
@@ -11,34 +11,34 @@ use promkairos::storage::{
     StoreError,
 };
 
-/// What changes on the way; by default nothing.
+/// What the wrapper changes; by default nothing.
 #[async_trait]
 pub(crate) trait Front: Send + Sync {
-    /// The store behind, or why it is not to be reached now.
+    /// The wrapped store, or why it is unavailable now.
     fn behind(&self) -> Result<&dyn Store, StoreError>;
 
-    /// A selection on its way back.
+    /// Changes the result of a selection.
     fn selected(&self, selection: Selection) -> Selection {
         selection
     }
 
-    /// A flush on its way down.
+    /// Changes a flush before it reaches the store.
     async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError> {
         self.behind()?.absorb(flush).await
     }
 
-    /// A question whether the store is ready.
+    /// Changes the check for readiness.
     async fn ready(&self) -> Result<(), StoreError> {
         self.behind()?.ready().await
     }
 
-    /// Counts on their way back.
+    /// Changes the counts in an answer.
     fn counted(&self, stats: Stats) -> Stats {
         stats
     }
 }
 
-/// The store that a [`Front`] makes. The test may keep the front, to turn its switches.
+/// The store made of a [`Front`]. The test may keep the front, to change its behaviour.
 pub(crate) struct Fronted<F>(pub(crate) Arc<F>);
 
 #[async_trait]

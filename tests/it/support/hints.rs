@@ -1,9 +1,9 @@
-//! What histograms say of counter resets, held against the histograms in front of them.
+//! Checks the hints of histograms about counter resets against the histograms before them.
 
 use promkairos::model::{Histogram, Point, ResetHint, Value};
 use promkairos::promql::histogram::FloatHistogram;
 
-/// Panics where a histogram of a series, whose points rise in time, says of its neighbour what is not so.
+/// Panics if a histogram of a series, with points in ascending time, has a wrong hint about its predecessor.
 pub(crate) fn assert_true(points: &[Point]) {
     let mut before: Option<&Histogram> = None;
     for point in points {

@@ -1,7 +1,7 @@
-//! A real KairosDB over a keyspace of the shared Cassandra, or of another one, and a client for its REST.
+//! A real KairosDB over a keyspace of the shared or another Cassandra, and a client for its REST API.
 //!
-//! One process serves one keyspace, so tests that run at the same time share one for each unit
-//! of row times and keep apart by the names of their metrics. The last test that holds it ends it.
+//! One process serves one keyspace. Concurrent tests share a process for each unit of row times and
+//! use distinct metric names. The last test that holds the process ends it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub(crate) struct KairosDb {
     http: reqwest::Client,
 }
 
-/// What KairosDB answers for one series: values in its order, which is that of the times.
+/// KairosDB's answer for one series: values in ascending order of time.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct KairosSeries {
     pub(crate) tags: TagMap,
@@ -36,7 +36,7 @@ pub(crate) struct KairosSeries {
 }
 
 impl KairosDb {
-    /// One with this unit of row times, shared with other tests.
+    /// A KairosDB with this unit of row times, shared with other tests.
     pub(crate) async fn shared(unit: TimeUnit) -> Arc<Self> {
         static SHARED: [tokio::sync::Mutex<Weak<KairosDb>>; 3] = [
             tokio::sync::Mutex::const_new(Weak::new()),
@@ -52,7 +52,7 @@ impl KairosDb {
             TimeUnit::Milliseconds => "",
             TimeUnit::Seconds => "datastore.cassandra.write_cluster.row_time_unit: \"SECONDS\"\n",
             TimeUnit::Legacy => {
-                // It makes no such keyspace itself, but keeps one that is there.
+                // KairosDB does not create such a keyspace, but keeps an existing one.
                 make_legacy(&keyspace).await;
                 ""
             }
@@ -62,7 +62,7 @@ impl KairosDb {
         started
     }
 
-    /// One of its own for a keyspace, with lines for its configuration; it answers.
+    /// A KairosDB for one test on a keyspace, with lines for its configuration; waits until it answers.
     pub(crate) async fn over(keyspace: &str, settings: &'static str) -> Self {
         Self::at(cassandra(), keyspace, settings).await
     }
@@ -88,7 +88,7 @@ impl KairosDb {
         });
         let address = std::fs::read_to_string(run.path().join("address")).expect("an address");
         let url = format!("http://{}/api/v1", address.trim());
-        // A connection kept for later would end with the test that made it.
+        // A pooled connection would end with the test that opened it.
         let http = reqwest::Client::builder().pool_max_idle_per_host(0).build();
         Self { keyspace, url, run, http: http.expect("a client") }
     }
@@ -105,7 +105,7 @@ impl KairosDb {
         self.ingest_for(metric, tags, data_type, points, 0).await;
     }
 
-    /// The same for so many seconds; 0 = for ever.
+    /// The same with a time to live in seconds; 0 = for ever.
     pub(crate) async fn ingest_for(
         &self,
         metric: &str,
@@ -122,7 +122,7 @@ impl KairosDb {
         assert_eq!(status, 204, "{metric} {tags:?}: {text}");
     }
 
-    /// All series of a metric whose tags have these values, by their tags; those without points
+    /// All series of a metric whose tags have these values, by their tags; series without points
     /// are left out.
     pub(crate) async fn query(
         &self,
@@ -147,7 +147,7 @@ impl KairosDb {
         Ok(series)
     }
 
-    /// The same until it is as it should be.
+    /// Repeats the query until the result is as expected.
     pub(crate) async fn query_until(
         &self,
         metric: &str,
@@ -202,7 +202,7 @@ fn series(result: &Json) -> KairosSeries {
     KairosSeries { tags: tags.collect(), values: values.collect() }
 }
 
-/// The file that it comes with.
+/// KairosDB's default configuration file.
 pub(crate) fn default_configuration() -> String {
     let path = Path::new(&variable("PROMKAIROS_TEST_KAIROSDB")).join("kairosdb.conf");
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))

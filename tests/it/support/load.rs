@@ -1,7 +1,7 @@
-//! A write load that remembers what it sent and what of it was acknowledged.
+//! A write load that records what it sent and what was acknowledged.
 //!
-//! No timestamp of a series is ever sent twice, so whatever a server holds in the end must be
-//! something that was sent, with its bits, and must include all that was acknowledged.
+//! No timestamp of a series is sent twice. So whatever a server holds in the end must be a sample
+//! that was sent, bit for bit, and must include every acknowledged sample.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -23,7 +23,7 @@ const START_MS: i64 = 1_700_000_000_000;
 /// Samples by series number and timestamp, as bits.
 type Samples = BTreeMap<(u64, i64), u64>;
 
-/// What was sent so far.
+/// The samples sent so far.
 #[derive(Default)]
 pub(crate) struct Load {
     books: Mutex<Books>,
@@ -31,19 +31,19 @@ pub(crate) struct Load {
 
 #[derive(Default)]
 struct Books {
-    /// Requests made, which gives each its own timestamps.
+    /// Number of requests; each has its own timestamps.
     requests: i64,
     sent: Samples,
     acknowledged: Samples,
 }
 
 impl Load {
-    /// How many samples are acknowledged.
+    /// Number of acknowledged samples.
     pub(crate) fn acknowledged(&self) -> usize {
         self.books.lock().expect("nobody panics").acknowledged.len()
     }
 
-    /// Sends one request after the other from `senders` tasks until the server is gone.
+    /// Sends requests from `senders` tasks until the server is gone.
     pub(crate) async fn send_until_gone(&self, server: &Promkairos, senders: u64, seed: u64) {
         let one = |sender: u64| async move {
             let mut random = StdRng::seed_from_u64(seed ^ sender);
@@ -52,7 +52,7 @@ impl Load {
         futures::future::join_all((0..senders).map(one)).await;
     }
 
-    /// Sends one request and gives the status of its answer: taken, or to be sent again.
+    /// Sends one request and returns the status of its answer, which must be a success or ask for a retry.
     pub(crate) async fn send(
         &self,
         server: &Promkairos,
@@ -63,7 +63,7 @@ impl Load {
         Ok(answer.status)
     }
 
-    /// The same where other errors are right too: gives the whole answer.
+    /// The same where other errors are allowed too; returns the whole answer.
     pub(crate) async fn attempt(
         &self,
         server: &Promkairos,
@@ -77,7 +77,7 @@ impl Load {
         Ok(answer)
     }
 
-    /// New samples, booked as sent.
+    /// New samples, recorded as sent.
     fn next_request(&self, random: &mut StdRng) -> Samples {
         let mut books = self.books.lock().expect("nobody panics");
         books.requests += 1;
@@ -93,7 +93,7 @@ impl Load {
         request
     }
 
-    /// The server holds everything acknowledged and nothing that was not sent.
+    /// Asserts that the server holds everything acknowledged and nothing that was not sent.
     pub(crate) async fn check(&self, server: &Promkairos) {
         let wrong = self.difference(server).await.expect("it answers");
         assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
@@ -110,7 +110,7 @@ impl Load {
         .await;
     }
 
-    /// What is wrong with what the server holds, if anything.
+    /// What is wrong with the content of the server, if anything.
     pub(crate) async fn difference(&self, server: &Promkairos) -> Result<Option<String>, String> {
         let mut held = Samples::new();
         for series in server.read("__name__", METRIC).await? {
@@ -139,7 +139,7 @@ impl Load {
     }
 }
 
-/// Mostly ordinary numbers, with odd ones between.
+/// Mostly ordinary numbers, mixed with unusual ones.
 fn random_bits(random: &mut StdRng) -> u64 {
     match random.random_range(0..10) {
         0 => 0x7ff0_0000_0000_0002,

@@ -1,4 +1,4 @@
-//! A server within the test over a store in memory: what any real one should answer.
+//! A server within the test process over a store in memory, the reference for real servers.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use promkairos::storage::memory::MemoryStore;
 use promkairos::telemetry::Metrics;
 use tokio::net::TcpListener;
 
-/// Serves a store for as long as the test runs; gives the URL.
+/// Serves a store for as long as the test runs; returns the URL.
 pub(crate) async fn serve(
     store: Arc<MemoryStore>,
     settings: Settings,

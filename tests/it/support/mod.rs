@@ -1,7 +1,7 @@
 //! What integration tests share: real processes on free ports, and the few messages they exchange.
 //!
-//! A peer comes from the environment that `./test.sh` sets up. Where it is missing a test fails;
-//! it never skips. Waiting is always for a condition, with a deadline that is far off.
+//! The environment, set by `./test.sh`, names the peers. If a peer is missing a test fails; it
+//! never skips. Tests always wait for a condition, with a long deadline.
 
 pub(crate) mod api;
 pub(crate) mod capped;
@@ -29,7 +29,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Far beyond what anything needs on a slow machine.
+/// Much longer than anything takes on a slow machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 /// `host:port` of the Cassandra that all tests share.
@@ -37,7 +37,7 @@ pub(crate) fn cassandra() -> String {
     variable("PROMKAIROS_TEST_CASSANDRA")
 }
 
-/// The folder of the Cassandra that asks for user, password and certificate.
+/// The folder of the Cassandra that requires user, password and client certificate.
 pub(crate) fn secure_cassandra() -> PathBuf {
     variable("PROMKAIROS_TEST_CASSANDRA_SECURE").into()
 }
@@ -47,12 +47,12 @@ pub(crate) fn prometheus_binary() -> PathBuf {
     PathBuf::from(variable("PROMKAIROS_TEST_PROMETHEUS"))
 }
 
-/// The command line of Prometheus.
+/// The promtool binary.
 pub(crate) fn promtool_binary() -> PathBuf {
     PathBuf::from(variable("PROMKAIROS_TEST_PROMTOOL"))
 }
 
-/// VictoriaMetrics' program for rules.
+/// The vmalert binary of VictoriaMetrics.
 pub(crate) fn vmalert_binary() -> PathBuf {
     PathBuf::from(variable("PROMKAIROS_TEST_VMALERT"))
 }
@@ -61,7 +61,7 @@ fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run ./test.sh"))
 }
 
-/// Whether the long forms are asked for (`./test.sh long`).
+/// Whether the long tests are enabled (`./test.sh long`).
 pub(crate) fn long() -> bool {
     std::env::var_os("PROMKAIROS_TEST_LONG").is_some_and(|value| value == "1")
 }

@@ -1,8 +1,8 @@
-//! A TCP proxy on a free port that damages what goes through it: it changes bits, cuts pieces in the
-//! middle, resets connections and holds pieces up. Its choices follow from the seed, the number of
-//! the connection and the direction; which bytes they meet does not.
+//! A TCP proxy on a free port that damages its traffic: it flips bits, truncates pieces, resets
+//! connections and delays pieces. Its choices follow from the seed, the number of the connection
+//! and the direction; the bytes that they affect do not.
 //!
-//! It is quiet until it is told to begin.
+//! It only forwards until [`Noise::begin`].
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use tokio::task::AbortHandle;
 
 use super::proxy::read_frame;
 
-/// Bytes between two faults, about, where any byte may be met.
+/// Approximate bytes between two faults, if any byte may change.
 const BYTES_A_FAULT: f64 = 50_000.0;
-/// Frames between two faults, about.
+/// Approximate frames between two faults.
 const FRAMES_A_FAULT: f64 = 150.0;
-/// Longest time for which a piece is held up.
+/// Longest delay of a piece.
 const DELAY_MS: u64 = 200;
-/// Where a frame has its version, which both peers look at before anything else: the one change of a
-/// bit that is certain to be seen.
+/// Position of the version in a frame, which both peers check first: the only flipped bit that is
+/// certain to be noticed.
 const VERSION: usize = 0;
 
 /// What may be changed.
@@ -37,7 +37,7 @@ pub(crate) enum Changes {
     FrameVersions,
 }
 
-/// The proxy. Dropping it takes no more connections.
+/// The proxy. Dropping it stops accepting connections.
 pub(crate) struct Noise {
     /// Where it listens.
     pub(crate) address: SocketAddr,
@@ -46,7 +46,7 @@ pub(crate) struct Noise {
     listening: AbortHandle,
 }
 
-/// What all connections share.
+/// State shared by all connections.
 #[derive(Clone)]
 struct Line {
     target: String,
@@ -81,18 +81,17 @@ impl Noise {
         Self { address, noisy, faults, listening }
     }
 
-    /// Damages what goes through from now on.
+    /// Starts to damage the traffic.
     pub(crate) fn begin(&self) {
         self.noisy.send_replace(true);
     }
 
-    /// Ends all connections, which may have lost their place in what they read, and damages nothing
-    /// any more.
+    /// Ends all connections, whose readers may be out of step, and stops damaging.
     pub(crate) fn end(&self) {
         self.noisy.send_replace(false);
     }
 
-    /// How much was damaged, delays not counted.
+    /// Number of faults, without delays.
     pub(crate) fn faults(&self) -> usize {
         self.faults.load(Ordering::Relaxed)
     }
@@ -136,13 +135,13 @@ impl Line {
         };
         if end == End::Reset {
             for stream in [&client, &server] {
-                // The peer may have gone first.
+                // The peer may have closed first.
                 let _ = stream.set_zero_linger();
             }
         }
     }
 
-    /// Carries one direction, piece by piece.
+    /// Forwards one direction, piece by piece.
     async fn carry(
         &self,
         from: &mut (impl AsyncRead + Unpin),
@@ -178,7 +177,7 @@ impl Line {
 }
 
 impl Changes {
-    /// The next piece, which is not empty: a frame, or the bytes that have come.
+    /// The next piece, not empty: a frame, or the bytes that are available.
     async fn read(self, from: &mut (impl AsyncRead + Unpin)) -> std::io::Result<Vec<u8>> {
         match self {
             Self::FrameVersions => read_frame(from).await,
@@ -194,7 +193,7 @@ impl Changes {
         }
     }
 
-    /// How likely a piece meets a fault.
+    /// The probability that a piece is damaged.
     fn chance(self, piece: &[u8]) -> f64 {
         match self {
             Self::FrameVersions => 1.0 / FRAMES_A_FAULT,
@@ -202,7 +201,7 @@ impl Changes {
         }
     }
 
-    /// Changes one bit.
+    /// Flips one bit.
     fn flip(self, piece: &mut [u8], random: &mut StdRng) {
         let at = match self {
             Self::FrameVersions => VERSION,

@@ -1,4 +1,4 @@
-//! A child process whose log is kept, and which does not outlive its test.
+//! A child process with a recorded log, which ends with its test.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -19,7 +19,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts `command`; what it prints on either stream is its log.
+    /// Starts `command`; both of its output streams go to the log.
     pub(crate) fn start(name: &str, command: &mut Command) -> Self {
         let mut child = command
             .stdin(Stdio::null())
@@ -36,13 +36,13 @@ impl Process {
         Self { name: name.to_owned(), child, log, readers }
     }
 
-    /// What it has printed so far.
+    /// The output so far.
     pub(crate) fn log(&self) -> String {
         self.log.lock().expect("no reader panics").clone()
     }
 
-    /// Waits for a line of the log from which `find` takes something. If the process ends first,
-    /// gives its log.
+    /// Waits for a line of the log for which `find` returns a value. If the process ends first,
+    /// returns its log.
     pub(crate) fn wait_for_line<T>(
         &mut self,
         what: &str,
@@ -67,7 +67,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Its exit status if it has ended; then its last words are in the log.
+    /// Its exit status if it has ended; then the log is complete.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         let status = self.child.try_wait().expect("a child can be waited for");
         if status.is_some() {
@@ -76,7 +76,7 @@ impl Process {
         status
     }
 
-    /// Ends it as kill -9 does, and waits.
+    /// Kills it with SIGKILL, and waits.
     pub(crate) fn kill(&mut self) {
         // An error means that it has ended by itself.
         let _ = self.child.kill();

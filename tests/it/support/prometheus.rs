@@ -1,4 +1,4 @@
-//! A real Prometheus with data, configuration and port of its own, and a client for its query API.
+//! A real Prometheus with its own data, configuration and port, and a client for its query API.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -19,7 +19,7 @@ pub(crate) struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts it without anything to do, and waits until it is ready.
+    /// Starts it with an empty configuration, and waits until it is ready.
     pub(crate) async fn start() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let config = folder.path().join("prometheus.yml");
@@ -89,7 +89,7 @@ impl Prometheus {
         serde_json::from_str(&text).map_err(|error| format!("{error}: {text}"))
     }
 
-    /// The number that an instant query gives now; `None` when the result is empty.
+    /// The number that an instant query returns now; `None` if the result is empty.
     pub(crate) async fn number(&self, query: &str) -> Option<f64> {
         let answer = self.api("/api/v1/query", &[("query", query)]).await.ok()?;
         answer["data"]["result"][0]["value"][1].as_str()?.parse().ok()

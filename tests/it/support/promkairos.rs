@@ -30,7 +30,7 @@ impl Message {
     }
 }
 
-/// Which store a test runs on, and what its acknowledgement means.
+/// The store of a test, and the meaning of its acknowledgement.
 #[derive(Debug, Clone)]
 pub(crate) enum Backend {
     /// The embedded store.
@@ -52,7 +52,7 @@ impl Backend {
         Self::CassandraWal { address: cassandra(), keyspace: super::keyspace() }
     }
 
-    /// A Cassandra acknowledged by it, and behind the log: each with the name of its own keyspace.
+    /// Both modes of Cassandra: acknowledged by it, and behind the log; each with the name of its own keyspace.
     pub(crate) fn both_at(address: &str) -> [(Self, String); 2] {
         let [a, b] = [super::keyspace(), super::keyspace()];
         let store = Self::CassandraStore { address: address.to_owned(), keyspace: a.clone() };
@@ -60,7 +60,7 @@ impl Backend {
         [(store, a), (wal, b)]
     }
 
-    /// Those of its keyspace for a store in this process.
+    /// Options to open its keyspace in this process.
     pub(crate) fn options(&self) -> Options {
         match self {
             Self::Embedded => panic!("it has no keyspace"),
@@ -119,7 +119,7 @@ impl Promkairos {
         Self::listening(wrapper, data, backend, flags).unwrap_or_else(|log| panic!("{log}"))
     }
 
-    /// Starts the binary; if it ends before it listens, gives its log.
+    /// Starts the binary; if it ends before it listens, returns its log.
     pub(crate) fn try_start(
         data: &Path,
         backend: &Backend,
@@ -147,7 +147,7 @@ impl Promkairos {
         self.settled(|status, _| status == 200).await
     }
 
-    /// Waits until the status and text of /-/ready are such, or it has ended.
+    /// Waits until /-/ready answers with this status and text, or the server has ended.
     pub(crate) async fn settled(
         &mut self,
         is_settled: impl Fn(u16, &str) -> bool,
@@ -173,7 +173,7 @@ impl Promkairos {
         let mut process = Process::start("promkairos", &mut command(wrapper, data, backend, flags));
         let address = process.wait_for_line("its address", |line| {
             let (_, url) = line.split_once("listening on ")?;
-            // In JSON the text has an end.
+            // In JSON a quote ends the text.
             let rest = url.split_once("://")?.1;
             rest.split('"').next()?.trim().parse().ok()
         })?;
@@ -214,7 +214,7 @@ impl Promkairos {
         })
     }
 
-    /// All that is stored of the series whose `name` matches the pattern `value`, as remote read gives it.
+    /// All stored points of the series whose `name` matches the pattern `value`, through remote read.
     pub(crate) async fn read(&self, name: &str, value: &str) -> Result<Vec<ReadSeries>, String> {
         self.read_range(name, value, i64::from(i32::MIN)..=i64::MAX / 2).await
     }
@@ -235,7 +235,7 @@ fn command(wrapper: &[&str], data: &Path, backend: &Backend, flags: &[&str]) -> 
         wrapper.iter().copied().chain([env!("CARGO_BIN_EXE_promkairos")]).collect();
     let mut command = Command::new(words[0]);
     if matches!(backend, Backend::CassandraWal { .. }) {
-        // The first reads wait so long for the tables to be made, which takes what it takes. Flags win.
+        // The first reads wait for the tables to be created, which may take long. Flags override this.
         command.env("PROMKAIROS_CASSANDRA_REQUEST_TIMEOUT", "100s");
     }
     command
@@ -247,7 +247,7 @@ fn command(wrapper: &[&str], data: &Path, backend: &Backend, flags: &[&str]) -> 
     command
 }
 
-/// How often one statement was run, by a page of the server's metrics.
+/// How often a statement was executed, from a page of the server's metrics.
 pub(crate) fn statements(page: &str, statement: &str) -> u64 {
     let head = format!("promkairos_cassandra_statements_total{{statement=\"{statement}\"");
     let lines = page.lines().filter(|line| line.starts_with(&head));

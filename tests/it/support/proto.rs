@@ -1,5 +1,5 @@
-//! Protocol buffers, as far as the tests need them: fields appended to a message, and a message
-//! taken apart into fields. Written apart from the server's own code, so that both can disagree.
+//! Minimal protocol buffers for the tests: appends fields to a message, and splits a message into
+//! fields. Independent of the server's own code, so that errors of either show.
 
 /// A message under construction.
 #[derive(Debug, Clone, Default)]
@@ -50,7 +50,7 @@ impl Message {
         self.bytes(field, values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>())
     }
 
-    /// The message with its length before it.
+    /// The message prefixed with its length.
     pub(crate) fn delimited(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         push_varint(&mut bytes, self.0.len() as u64);
@@ -80,7 +80,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Its text; panics when it is none.
+    /// Its text; panics when it is not text.
     pub(crate) fn text(self) -> String {
         String::from_utf8(self.bytes().to_vec()).expect("a string field is UTF-8")
     }
@@ -93,7 +93,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The bits of its number; panics when it is none.
+    /// The bits of its number; panics when it is not a number.
     pub(crate) fn bits(self) -> u64 {
         match self {
             Self::Varint(value) => value,
@@ -117,7 +117,7 @@ pub(crate) fn unzigzag(value: u64) -> i64 {
     (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
 }
 
-/// Messages that follow each other, each with its length before it.
+/// Consecutive messages, each prefixed with its length.
 pub(crate) fn delimited(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut messages = Vec::new();
     while !bytes.is_empty() {

@@ -1,7 +1,7 @@
-//! A TCP proxy on a free port that can be cut and mended: a peer that goes away and comes back. It
-//! can also hold back frames of CQL: a peer that hangs, or answers one statement late; and leave a
-//! batch half done and unanswered, as a peer does that dies at it; and ask the peer to say when it is
-//! overloaded, which it keeps to itself otherwise; and be late with all answers, as a peer far away is.
+//! A TCP proxy on a free port that simulates faults of a Cassandra: connections cut and restored,
+//! CQL frames held back (a peer that hangs, or answers one statement late), a batch applied by half
+//! and not answered (a peer that dies), all answers delayed (a distant peer). It can also enable
+//! the server's errors about overload, which are off by default.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -18,19 +18,19 @@ use super::DEADLINE;
 
 /// Bytes before the body of a frame of the native protocol, version 4; the last four are its length.
 const HEADER: usize = 9;
-/// Where the kind of a frame stands in its header, and those that are looked for.
+/// Position of the opcode in the header of a frame, and the opcodes that are recognised.
 const OPCODE: usize = 4;
 const ERROR: u8 = 0x00;
 const STARTUP: u8 = 0x01;
 const BATCH: u8 = 0x0d;
-/// What the body of an error begins with for a statement that the server does not know.
+/// The beginning of an error's body for a statement that the server does not know.
 const UNPREPARED: [u8; 4] = [0, 0, 0x25, 0];
-/// The same of what it has no room for.
+/// The beginning of an error's body for an overloaded server.
 const OVERLOADED: [u8; 4] = [0, 0, 0x10, 1];
-/// What a connection begins with that wants to be told.
+/// The option of STARTUP that enables errors about overload.
 const THROW_ON_OVERLOAD: (&str, &str) = ("THROW_ON_OVERLOAD", "1");
 
-/// The proxy. Dropping it cuts it for good.
+/// The proxy. Dropping it cuts it permanently.
 pub(crate) struct Proxy {
     /// Where it listens.
     pub(crate) address: SocketAddr,
@@ -38,30 +38,30 @@ pub(crate) struct Proxy {
     gate: Arc<Gate>,
 }
 
-/// What is held back on the way to the server.
+/// What is held back or changed on the way to the server.
 struct Gate {
     /// Frames with these bytes in them.
     needle: std::sync::Mutex<Option<Vec<u8>>>,
-    /// One for each frame that may go on.
+    /// One permit for each frame that may pass.
     permits: Semaphore,
-    /// How many are held.
+    /// Number of frames held back.
     held: watch::Sender<usize>,
-    /// Batches to be halved, and those that were.
+    /// Batches to halve, and batches that were halved.
     to_halve: AtomicUsize,
     halved: AtomicUsize,
-    /// Answers that a statement is not known.
+    /// Number of answers that a statement is not known.
     unprepared: AtomicUsize,
-    /// Whether connections that begin want to be told of overload, and how often they were.
+    /// Whether new connections enable errors about overload, and the number of such errors.
     wants_overload: AtomicBool,
     overloaded: AtomicUsize,
-    /// How late every answer is, and how many were.
+    /// Delay of every answer, and the number of delayed answers.
     late_by: std::sync::Mutex<Duration>,
     late: AtomicUsize,
-    /// Connections of an earlier one end.
+    /// Connections of an earlier generation end.
     generation: watch::Sender<u64>,
 }
 
-/// What joins an answer to its request.
+/// The number that joins an answer to its request.
 type Stream = [u8; 2];
 
 impl Proxy {
@@ -92,17 +92,17 @@ impl Proxy {
         self.cut.send_replace(true);
     }
 
-    /// Lets new connections through again.
+    /// Accepts new connections again.
     pub(crate) fn mend(&self) {
         self.cut.send_replace(false);
     }
 
-    /// Holds back every frame with `needle` in it from now on; with an empty one, all of them.
+    /// Holds back every frame that contains `needle` from now on; an empty one is in every frame.
     pub(crate) fn hold(&self, needle: &[u8]) {
         *self.gate.needle.lock().expect("nobody panics") = Some(needle.to_vec());
     }
 
-    /// Waits until a frame is held.
+    /// Waits until a frame is held back.
     pub(crate) async fn holds_one(&self) {
         let mut held = self.gate.held.subscribe();
         let one = held.wait_for(|held| *held > 0);
@@ -110,61 +110,61 @@ impl Proxy {
         one.expect("the proxy lives");
     }
 
-    /// Whether a frame was held.
+    /// Whether a frame was held back.
     pub(crate) fn holds_any(&self) -> bool {
         *self.gate.held.borrow() > 0
     }
 
-    /// Lets one of the frames go on.
+    /// Lets one of the frames pass.
     pub(crate) fn release_one(&self) {
         self.gate.permits.add_permits(1);
     }
 
-    /// Lets everything go on.
+    /// Lets all frames pass.
     pub(crate) fn release(&self) {
         *self.gate.needle.lock().expect("nobody panics") = None;
         self.gate.permits.add_permits(*self.gate.held.borrow());
     }
 
-    /// Of the next batch only the first half of the statements goes on, and its answer never comes.
+    /// Forwards only the first half of the statements of the next batch, and never its answer.
     pub(crate) fn halve_a_batch(&self) {
         self.gate.to_halve.fetch_add(1, SeqCst);
     }
 
-    /// How many batches were halved.
+    /// Number of batches that were halved.
     pub(crate) fn halved(&self) -> usize {
         self.gate.halved.load(SeqCst)
     }
 
-    /// Whether connections are told when the server is overloaded. Those that are there end.
+    /// Whether connections enable errors about overload. Existing connections end.
     pub(crate) fn want_overload(&self, wants: bool) {
         self.gate.wants_overload.store(wants, SeqCst);
         self.gate.generation.send_modify(|generation| *generation += 1);
     }
 
-    /// How often the server said that it is overloaded.
+    /// Number of errors about overload.
     pub(crate) fn overloaded(&self) -> usize {
         self.gate.overloaded.load(SeqCst)
     }
 
-    /// Every answer from now on is so late. They do not wait for each other.
+    /// Delays every answer from now on. Answers do not wait for each other.
     pub(crate) fn be_late(&self, by: Duration) {
         *self.gate.late_by.lock().expect("nobody panics") = by;
     }
 
-    /// How many answers were late.
+    /// Number of delayed answers.
     pub(crate) fn late(&self) -> usize {
         self.gate.late.load(SeqCst)
     }
 
-    /// How often the server said that it does not know a statement.
+    /// Number of answers that a statement is not known.
     pub(crate) fn unprepared(&self) -> usize {
         self.gate.unprepared.load(SeqCst)
     }
 }
 
 impl Gate {
-    /// Whether the frame must wait; it counts as held then.
+    /// Whether the frame must wait; it is then counted as held back.
     fn holds(&self, frame: &[u8]) -> bool {
         let needle = self.needle.lock().expect("nobody panics");
         let holds = needle.as_ref().is_some_and(|needle| {
@@ -176,7 +176,7 @@ impl Gate {
         holds
     }
 
-    /// Whether the frame is a batch to be halved; it counts as halved then.
+    /// Whether the frame is a batch to halve; it is then counted as halved.
     fn halves(&self, frame: &[u8]) -> bool {
         let halves = frame[OPCODE] == BATCH
             && self.to_halve.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok();
@@ -184,7 +184,7 @@ impl Gate {
         halves
     }
 
-    /// Counts an answer that is looked for.
+    /// Counts an answer of a recognised kind.
     fn count(&self, answer: &[u8]) {
         if answer[OPCODE] != ERROR {
             return;
@@ -194,7 +194,7 @@ impl Gate {
         }
     }
 
-    /// When an answer that has come now goes on.
+    /// When an answer that arrives now is forwarded.
     fn due(&self) -> Instant {
         let by = *self.late_by.lock().expect("nobody panics");
         self.late.fetch_add(usize::from(!by.is_zero()), SeqCst);
@@ -242,7 +242,7 @@ async fn accept(
     }
 }
 
-/// Forwards until one side ends. A frame that is held then still goes to the server when it may.
+/// Forwards until one side ends. A frame held back then still goes to the server once it may.
 async fn forward(client: TcpStream, server: TcpStream, gate: Arc<Gate>) {
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, to_server) = server.into_split();
@@ -298,9 +298,9 @@ fn stream(frame: &[u8]) -> Stream {
     [frame[2], frame[3]]
 }
 
-/// A batch with the first half of its statements. Its body: a kind; how many there are (2 bytes); of
-/// each whether it is prepared, its id with a length (2), how many values (2), each with a length (4);
-/// then what holds for all.
+/// A batch with the first half of its statements. Body: a kind; the number of statements (2 bytes);
+/// for each whether it is prepared, its id with a length (2), the number of values (2), each with a
+/// length (4); then the options of all.
 fn first_half(frame: &[u8]) -> Vec<u8> {
     let two = |at: usize| usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
     let four = |at: usize| i32::from_be_bytes(frame[at..at + 4].try_into().expect("four bytes"));
@@ -318,7 +318,7 @@ fn first_half(frame: &[u8]) -> Vec<u8> {
         let values = two(at);
         at += 2;
         for _ in 0..values {
-            // A negative length says that there is no value.
+            // A negative length means no value.
             at += 4 + usize::try_from(four(at)).unwrap_or(0);
         }
     }
@@ -329,8 +329,8 @@ fn first_half(frame: &[u8]) -> Vec<u8> {
     half
 }
 
-/// The beginning of a connection with one more option. Its body: how many there are (2 bytes), and
-/// of each the name and the value with their lengths (2).
+/// The STARTUP frame with one more option. Body: the number of options (2 bytes), and for each its
+/// name and value with their lengths (2).
 fn with_option(mut frame: Vec<u8>, (name, value): (&str, &str)) -> Vec<u8> {
     let count = u16::from_be_bytes([frame[HEADER], frame[HEADER + 1]]) + 1;
     frame[HEADER..HEADER + 2].copy_from_slice(&count.to_be_bytes());

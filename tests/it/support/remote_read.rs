@@ -1,5 +1,5 @@
-//! A remote-read client (samples, not streamed): asks for a range and gives the answer with the
-//! bits of every float. It serves for promkairos and for a Prometheus alike.
+//! A remote-read client (samples, not streamed): queries a range and returns the bits of every
+//! float. For promkairos and Prometheus.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -25,8 +25,8 @@ pub(crate) enum Point {
     Histogram(ReadHistogram),
 }
 
-/// A native histogram without what has no meaning: the hint about counter resets, and empty
-/// buckets. Prometheus adds empty buckets to a sample when a later one of its chunk has them.
+/// A native histogram without the hint about counter resets and without empty buckets: Prometheus
+/// adds empty buckets to a sample if a later sample of its chunk has them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct ReadHistogram {
     pub(crate) is_float: bool,
@@ -38,7 +38,7 @@ pub(crate) struct ReadHistogram {
     pub(crate) custom_bounds: Vec<u64>,
     /// Integers, or bits of floats, by bucket index.
     pub(crate) positive: BTreeMap<i64, u64>,
-    /// The same for the other side.
+    /// The same for negative values.
     pub(crate) negative: BTreeMap<i64, u64>,
 }
 
@@ -146,7 +146,7 @@ fn decode_histogram(message: &[u8]) -> (i64, Point) {
     (time, Point::Histogram(histogram))
 }
 
-/// One side as it is on the wire.
+/// One side of a histogram in the message.
 #[derive(Default)]
 struct Side {
     spans: Vec<(i64, i64)>,
@@ -155,7 +155,7 @@ struct Side {
 }
 
 impl Side {
-    /// The buckets that are not empty, by index.
+    /// The nonempty buckets, by index.
     fn buckets(self) -> BTreeMap<i64, u64> {
         let mut running = 0;
         let absolute = self.deltas.iter().map(|delta| {

@@ -1,4 +1,4 @@
-//! Series for remote write 1.0, and a client that sends them to whoever takes them.
+//! Series for remote write 1.0, and a client that sends them to any server.
 
 use promkairos::api::proto::v1;
 use promkairos::wire::snappy;
@@ -20,12 +20,12 @@ pub(crate) fn floats(pairs: &[(&str, &str)], points: &[(i64, f64)]) -> v1::TimeS
     v1::TimeSeries { labels: labels(pairs), samples, ..v1::TimeSeries::default() }
 }
 
-/// Sends series; gives the status of the answer.
+/// Sends series; returns the status of the answer.
 pub(crate) async fn send(url: &str, timeseries: Vec<v1::TimeSeries>) -> u16 {
     send_request(url, &v1::WriteRequest { timeseries, ..v1::WriteRequest::default() }).await
 }
 
-/// The same with all that a request may have.
+/// The same for a whole request.
 pub(crate) async fn send_request(url: &str, request: &v1::WriteRequest) -> u16 {
     let request = reqwest::Client::new()
         .post(format!("{url}/api/v1/write"))

@@ -1,7 +1,7 @@
-//! A scrape target with what a Prometheus does not expose itself: exemplars, float and gauge
-//! native histograms, odd values, a series that comes and goes, and a page that vanishes.
+//! A scrape target with what Prometheus does not expose itself: exemplars, native histograms with
+//! floats and gauges, unusual values, a series that comes and goes, and a page that vanishes.
 //!
-//! Each page counts its own scrapes, so that values move from scrape to scrape.
+//! Each page counts its own scrapes, so that values change from scrape to scrape.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -86,7 +86,7 @@ async fn vanishing(State(scrapes): State<Arc<Scrapes>>) -> Result<impl IntoRespo
 /// The page of the scrape number `n`.
 fn text_page(n: u64) -> String {
     let mut page = String::new();
-    // Every 7th scrape the counter begins anew.
+    // The counter is reset every 7th scrape.
     let count = n % 7 * 3;
     let shown = format!(
         "# TYPE requests counter\n# HELP requests Requests.\n\
@@ -96,7 +96,7 @@ fn text_page(n: u64) -> String {
         (n as f64).sin()
     );
     page.push_str(&shown);
-    // No minus zero: Prometheus sends it as zero.
+    // No negative zero: Prometheus sends it as zero.
     page.push_str("# TYPE odd gauge\n");
     let third = if n.is_multiple_of(3) { "NaN" } else { "0.1" };
     for (kind, value) in [
@@ -132,7 +132,7 @@ fn text_page(n: u64) -> String {
 fn native_page(n: u64) -> Vec<u8> {
     const HISTOGRAM: u64 = 4;
     const GAUGE_HISTOGRAM: u64 = 5;
-    // Begins anew every 11 scrapes.
+    // Reset every 11 scrapes.
     let size = n % 11 + 1;
     let f = n as f64 + 0.5;
     let integer = Message::default()
@@ -154,7 +154,7 @@ fn native_page(n: u64) -> Vec<u8> {
         .double(8, f)
         .messages(12, spans(&[(0, 2), (40, 1)]))
         .packed_double(14, &[f, f / 2.0, f + f / 2.0 - f / 2.0 - f / 2.0]);
-    // It grows and shrinks, and has no observations at times: a gauge may.
+    // A gauge: it grows and shrinks, and sometimes has no observations.
     let level = n % 4;
     let gauge = Message::default()
         .varint(1, 2 * level)
@@ -183,7 +183,7 @@ fn spans(spans: &[(i64, u64)]) -> Vec<Message> {
     spans.iter().map(span).collect()
 }
 
-/// Prometheus takes exemplars of native histograms only with a time.
+/// An exemplar with a time: Prometheus accepts exemplars of native histograms only with one.
 fn exemplar(n: u64) -> Message {
     let now =
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");

@@ -1,19 +1,19 @@
 //! Reads a trace of system calls (`strace -f -y`) and checks the order that an acknowledgement
-//! promises: the record is written, the file is synced, and only then the answer leaves.
+//! promises: the record is written, the file is synced, and only then the answer is sent.
 //!
-//! Each request carries a marker that stands in its body and so in its record. A call counts as
-//! done where its result stands, and as begun where its arguments stand.
+//! Each request carries a marker in its body, which is copied to its record. A call begins at the
+//! line with its arguments, and ends at the line with its result.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// What to trace, for `strace -e`.
+/// The argument of `strace -e`.
 pub(crate) const CALLS: &str = "trace=read,readv,recvfrom,recvmsg,write,writev,pwrite64,pwritev,\
                                 pwritev2,sendto,sendmsg,fsync,fdatasync,sync_file_range";
 
-/// Gives how many answers 204 there are; an error says which left too early.
+/// Returns the number of answers 204; an error names an answer that was sent too early.
 pub(crate) fn check(trace: &str, data: &str, marker: &str) -> Result<usize, String> {
     let mut state = State::default();
-    // The first half of a call that another thread's line cut in two, by thread.
+    // The first half of a call that a line of another thread split, by thread.
     let mut unfinished: HashMap<&str, &str> = HashMap::new();
     for line in trace.lines() {
         let Some((thread, call)) = line.split_once(' ') else { continue };
@@ -22,7 +22,7 @@ pub(crate) fn check(trace: &str, data: &str, marker: &str) -> Result<usize, Stri
             state.begin(thread, begun, data, marker)?;
             unfinished.insert(thread, begun);
         } else if let Some(rest) = call.strip_prefix("<... ") {
-            // What was read stands after `resumed>`, what was written before it.
+            // Read bytes are after `resumed>`, written bytes before it.
             let begun = unfinished.remove(thread).unwrap_or_default();
             state.end(thread, begun, rest, data, marker);
         } else {
@@ -37,9 +37,9 @@ pub(crate) fn check(trace: &str, data: &str, marker: &str) -> Result<usize, Stri
 struct State {
     /// Markers of requests by socket.
     asked: HashMap<String, String>,
-    /// Markers in records that are written, by file.
+    /// Markers in written records, by file.
     written: HashMap<String, BTreeSet<String>>,
-    /// Markers that a sync under way covers, by thread.
+    /// Markers that a sync in progress covers, by thread.
     syncing: BTreeMap<String, BTreeSet<String>>,
     synced: BTreeSet<String>,
     answers: usize,

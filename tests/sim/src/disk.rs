@@ -1,9 +1,9 @@
-//! A disk in memory, for the log and for the part files, that fails at random and loses at a power cut
-//! what was not synced, sector by sector.
+//! A disk in memory, for the log and for the part files, that fails at random. A power cut loses what
+//! was not synced, sector by sector.
 //!
-//! Reads have chances of their own, so that who reads beside a writer does not decide what that one meets.
-//! After a failed sync the pages count as clean, as Linux has it: a later sync does not write them.
-//! Clones are handles of the same disk; handles of a disk whose power was cut fail for ever.
+//! Reads have their own random numbers, so that a reader beside a writer does not change the writer's
+//! faults. After a failed sync the pages count as clean, as in Linux: a later sync does not write
+//! them. Clones are handles of the same disk; handles of a disk whose power was cut fail for ever.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -27,21 +27,21 @@ struct State {
     names: BTreeMap<PathBuf, Inode>,
     durable_names: BTreeMap<PathBuf, Inode>,
     random: StdRng,
-    /// One in so many operations fails; 0 = none.
+    /// One in this number of operations fails; 0 = none.
     one_in: u32,
-    /// Operations until one fails that would not; 0 = none does.
+    /// Operations until one fails that otherwise would not; 0 = none does.
     fails_in: u32,
-    /// Decides about reads alone.
+    /// Random numbers for reads only.
     reads: StdRng,
-    /// One in so many reads fails; 0 = none.
+    /// One in this number of reads fails; 0 = none.
     reads_one_in: u32,
-    /// Nothing more fits.
+    /// The disk is full.
     full: bool,
-    /// Operations until the power goes.
+    /// Operations until the power cut.
     power: Option<u32>,
-    /// Writes until one lands in the wrong place.
+    /// Writes until a misdirected one.
     misdirects_in: u32,
-    /// Where one did.
+    /// Where a misdirected write went.
     misdirected: Option<String>,
     dead: bool,
     met: Failed,
@@ -49,14 +49,14 @@ struct State {
     breaks_off: bool,
 }
 
-/// What has failed of a disk, by what it was.
+/// Counts of faults, by kind.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Failed {
-    /// Operations that change something: at random, or for the power that is gone.
+    /// Operations that change something, failed at random or because the power is gone.
     pub operations: u32,
-    /// Those of them that were a sync, of a file or of a folder, with the power on.
+    /// Failed syncs among these operations, of a file or a folder, with the power on.
     pub syncs: u32,
-    /// For want of room.
+    /// Operations that failed because the disk is full.
     pub full: u32,
     /// Writes into reserved space that were done in part.
     pub short_writes: u32,
@@ -65,7 +65,7 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// Whether anything has.
+    /// Whether there was any fault.
     pub fn any(self) -> bool {
         self.operations + self.full + self.short_writes + self.reads > 0
     }
@@ -99,7 +99,7 @@ impl Content {
         }
     }
 
-    /// What is left after a power cut: of each sector the old or the new.
+    /// The content after a power cut: for each sector the old or the new.
     fn cut(&self, random: &mut StdRng) -> Vec<u8> {
         let mut left = self.durable.clone();
         if random.random_bool(0.5) {
@@ -117,7 +117,7 @@ impl Content {
 }
 
 impl PowerDisk {
-    /// An empty disk, whose faults follow from this seed.
+    /// An empty disk, whose faults follow from the seed.
     pub fn new(seed: u64) -> Self {
         Self::holding(BTreeMap::new(), StdRng::seed_from_u64(seed))
     }
@@ -142,37 +142,37 @@ impl PowerDisk {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// From now on one in so many operations fails; 0 = none.
+    /// From now on one in `one_in` operations fails; 0 = none.
     pub fn fail(&self, one_in: u32) {
         self.state().one_in = one_in;
     }
 
-    /// The operation of this number from now on fails, from 1; 0 = none.
+    /// The operation with this number, counted from now and from 1, fails; 0 = none.
     pub fn fail_once(&self, number: u32) {
         self.state().fails_in = number;
     }
 
-    /// From now on one in so many reads fails, which change nothing; 0 = none.
+    /// From now on one in `one_in` reads fails, without side effects; 0 = none.
     pub fn fail_reads(&self, one_in: u32) {
         self.state().reads_one_in = one_in;
     }
 
-    /// Whether anything more fits.
+    /// Sets whether the disk is full.
     pub fn fill(&self, full: bool) {
         self.state().full = full;
     }
 
-    /// The power goes after so many operations.
+    /// Cuts the power after this number of operations.
     pub fn cut_after(&self, operations: u32) {
         self.state().power = Some(operations);
     }
 
-    /// The write of this number from now on, from 1, lands in the wrong place; 0 = none does.
+    /// The write with this number, counted from now and from 1, is misdirected; 0 = none.
     pub fn misdirect(&self, number: u32) {
         self.state().misdirects_in = number;
     }
 
-    /// Which write landed in the wrong place, if one did.
+    /// The misdirected write, if there was one.
     pub fn misdirected(&self) -> Option<String> {
         self.state().misdirected.clone()
     }
@@ -182,7 +182,7 @@ impl PowerDisk {
         self.state().dead
     }
 
-    /// What has failed so far.
+    /// The faults so far.
     pub fn failed(&self) -> Failed {
         self.state().met
     }
@@ -193,7 +193,7 @@ impl PowerDisk {
         state.dead = true;
         let seed = state.random.random();
         let State { names, durable_names, random, .. } = &mut *state;
-        // Of each name that was not synced the old or the new, whatever became of the others.
+        // Each name that was not synced is the old or the new, independently of the others.
         let paths: BTreeSet<_> = names.keys().chain(durable_names.keys()).cloned().collect();
         let names = paths.into_iter().filter_map(|path| {
             let (new, old) = (names.get(&path), durable_names.get(&path));
@@ -210,7 +210,7 @@ impl PowerDisk {
         Self::holding(left.collect(), StdRng::seed_from_u64(seed))
     }
 
-    /// A disk with all that the process saw, as kill -9 leaves it. This one is dead.
+    /// A disk with everything that was written, as kill -9 leaves it. This one is dead.
     pub fn after_kill(&self) -> Self {
         let mut state = self.state();
         state.dead = true;
@@ -230,7 +230,7 @@ impl PowerDisk {
         killed
     }
 
-    /// Flips a bit of one file, cuts it or takes it away; says what it did.
+    /// Flips a bit of one file, truncates it or removes it; returns a description.
     pub fn damage(&self) -> String {
         let mut state = self.state();
         let paths: Vec<PathBuf> = state.names.keys().cloned().collect();
@@ -253,8 +253,8 @@ impl PowerDisk {
         }
     }
 
-    /// Writes into a file, or, where this write is to be misdirected, into sectors of another one, or of the same one
-    /// elsewhere.
+    /// Writes into a file, or, if this write is misdirected, into sectors of another file or
+    /// elsewhere in the same file.
     fn write(&self, inode: &Inode, bytes: &[u8], offset: usize) {
         let mut state = self.state();
         let is_this = state.misdirects_in == 1 && !bytes.is_empty();
@@ -268,13 +268,13 @@ impl PowerDisk {
         let (path, other) = files[state.random.random_range(0..files.len())].clone();
         let sectors = lock(&other).data.len() / SECTOR;
         let sector = state.random.random_range(0..=sectors);
-        // A disk writes whole sectors: the place within one stays.
+        // A disk writes whole sectors: the position within the sector stays.
         let wrong = sector * SECTOR + offset % SECTOR;
         let hits = Arc::ptr_eq(inode, &other) && wrong == offset;
         if !hits {
             state.misdirected =
                 Some(format!("a write of {} bytes at {wrong} of {}", bytes.len(), path.display()));
-            // The file itself has its length, and zeros where the bytes should be.
+            // The file itself has its length, and zeros in place of the bytes.
             let mut own = lock(inode);
             let end = own.data.len().max(offset + bytes.len());
             own.data.resize(end, 0);
@@ -287,7 +287,7 @@ impl PowerDisk {
         lock(&self.0)
     }
 
-    /// A look at something, which the disk may not be able to read.
+    /// A read, which may fail.
     fn look(&self) -> io::Result<MutexGuard<'_, State>> {
         let mut state = self.state();
         let one_in = state.reads_one_in;
@@ -326,7 +326,7 @@ impl PowerDisk {
         operated
     }
 
-    /// The same for what takes space.
+    /// The same for an operation that takes space.
     fn grow(&self) -> io::Result<MutexGuard<'_, State>> {
         let mut state = self.operate()?;
         if state.full {
@@ -380,7 +380,7 @@ impl Handle {
         operated
     }
 
-    /// How much of a write of so many bytes is done: all, or a part where it fails.
+    /// How much of a write of this number of bytes is done: all, or a part where it fails.
     fn room(&self, bytes: usize) -> (usize, io::Result<()>) {
         let grown = self.disk.grow().map(drop);
         let part = match &grown {
@@ -391,8 +391,8 @@ impl Handle {
         (part, grown)
     }
 
-    /// How much of a write of so many bytes into space that is there already is done. Where it is only a part,
-    /// the next write fails, as the disk would then say why.
+    /// How much of a write into reserved space is done. After a partial write the next one fails,
+    /// as a disk then returns the reason.
     fn reserved(&self, bytes: usize) -> io::Result<usize> {
         let operated = self.disk.operate().map(drop);
         let mut state = self.disk.state();
@@ -501,7 +501,7 @@ impl LogFiles for PowerDisk {
 
 impl LogFile for Handle {
     fn is_at(&self, _path: &Path) -> bool {
-        // Nobody but the store takes names away here.
+        // Only the store removes names here.
         true
     }
 
@@ -514,7 +514,7 @@ impl LogFile for Handle {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        // Reserved space is there, whether the disk is full or not.
+        // Writes into reserved space succeed on a full disk.
         if lock(&self.inode).data.len() >= offset as usize + bytes.len() {
             let part = self.reserved(bytes.len())?;
             self.disk.write(&self.inode, &bytes[..part], offset as usize);

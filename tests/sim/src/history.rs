@@ -1,6 +1,6 @@
-//! Random histories: requests, deletes, flushes, compaction and stops, on a disk that fails, with a clock that jumps
-//! and bounds on memory and log; errors of single operations, short writes, failed syncs, a full disk, kill -9, power
-//! cuts, writes that land in the wrong place, and damage to files.
+//! Random histories: requests, deletes, flushes, compaction and stops, on a disk that fails, with a
+//! clock that jumps and limits on memory and log; errors of single operations, short writes, failed
+//! syncs, a full disk, kill -9, power cuts, misdirected writes, and damage to files.
 //!
 //! Each history keeps the law of this crate, or ends with an error that says where it was broken.
 
@@ -27,17 +27,17 @@ const FAMILIES: [&str; 3] = ["m", "n", "o"];
 /// Steps of a history.
 const STEPS: usize = 40;
 
-/// A store and what may be in it.
+/// A store and its possible content.
 struct History {
     dir: TempDir,
     disk: PowerDisk,
-    /// What the clock of the part files shows.
+    /// The time of the part files' clock.
     clock: Arc<AtomicI64>,
     bounds: Bounds,
     store: Opened,
     model: Model,
     random: StdRng,
-    /// Counts values, so that none comes twice.
+    /// Counts values, so that no value is used twice.
     value: u32,
 }
 
@@ -94,7 +94,7 @@ impl History {
         Ok(self)
     }
 
-    /// Counts an outcome, which may be an error only where something of the disk has failed before.
+    /// Counts an outcome, which may be an error only if the disk has failed before.
     fn look(
         &self,
         outcomes: &mut Outcomes,
@@ -110,14 +110,14 @@ impl History {
         }
     }
 
-    /// The clock is set right, or far ahead or back.
+    /// Sets the clock right, or far ahead or back.
     fn jump(&mut self, met: &mut Met) {
         let years = [0, 1, 10, -1, -10][self.random.random_range(0..5)];
         self.clock.store(NOW + years * 365 * DAY, Ordering::SeqCst);
         met.jumps += u32::from(years != 0);
     }
 
-    /// Reads on a disk that may fail: an error, or what may be, and all of it.
+    /// Reads on a disk that may fail: returns an error, or everything that must be there.
     async fn read(&mut self, met: &mut Met) -> Result<(), String> {
         let found = self.store.found().await;
         met.read.count(&found);
@@ -125,7 +125,7 @@ impl History {
     }
 
     fn time(&mut self) -> i64 {
-        // Some times come again, in another request or in the same one.
+        // Some times repeat, in another request or in the same one.
         DAYS.start * DAY + self.random.random_range(0..100 * (DAYS.end - DAYS.start)) * (DAY / 100)
     }
 
@@ -139,7 +139,7 @@ impl History {
         for _ in 0..self.random.random_range(1..5) {
             let host = SERIES[self.random.random_range(0..SERIES.len())];
             batch = batch.series(&[("__name__", "m"), ("host", host)]);
-            // Within a request a float wins over a histogram of the same time, so a series has one of both kinds.
+            // Within a request a float replaces a histogram at the same time, so a series has only one of the kinds.
             let histograms = self.random.random_bool(0.2);
             for _ in 0..self.random.random_range(1..40) {
                 let (time, value) = (self.time(), self.next());
@@ -195,14 +195,14 @@ impl History {
         self.model.delete(host, range, outcome(&deleted));
     }
 
-    /// Closed as far as the disk lets it, and opened again on a sound disk.
+    /// Closes the store as far as the disk allows, and opens it again on a sound disk.
     async fn restart(self, met: &mut Met) -> Result<Self, String> {
         let closed = self.store.head.close().await;
         self.look(&mut met.closed, "a close", closed)?;
         self.crash(met).await
     }
 
-    /// A kill, or a power cut; then all must be there, and the disk is sound.
+    /// A kill or a power cut; then everything must be found, on a sound disk.
     async fn crash(mut self, met: &mut Met) -> Result<Self, String> {
         met.add(self.disk.failed());
         let disk = match self.random.random_bool(0.5) {
@@ -217,7 +217,7 @@ impl History {
         };
         let Self { dir, clock, bounds, model, mut random, value, store, .. } = self;
         store.end().await;
-        // First on a disk that does not read everything: an error says so, and nothing is taken away.
+        // First on a disk with failing reads: an error reports them, and nothing is removed.
         disk.fail_reads(random.random_range(0..40));
         let opened = open(&disk, dir.path(), &clock, bounds).await;
         met.opened.count(&opened);
@@ -232,7 +232,7 @@ impl History {
         Ok(history)
     }
 
-    /// Compares all that is found with what may be. From now on it is known what is there.
+    /// Compares everything found with what may be found. From now on the content is known.
     async fn check(&mut self) -> Result<(), String> {
         let found = self.store.found().await.map_err(at("damaged"))?;
         self.model.compare(&found)?;
@@ -240,8 +240,8 @@ impl History {
         Ok(())
     }
 
-    /// Damage to one file of a store that was closed, or a write that lands in the wrong place and then a kill: the
-    /// next start and read find everything, or end with an error.
+    /// Damages a file of a closed store, or misdirects a write and then kills: the next start and
+    /// read find everything, or end with an error.
     async fn end(self, met: &mut Met) -> Result<(), String> {
         let mut history = self.crash(met).await?;
         match history.random.random_bool(0.5) {
@@ -264,14 +264,14 @@ impl History {
         }
     }
 
-    /// A few changes, during which one write of the disk lands in the wrong place.
+    /// A few changes, one of whose writes is misdirected.
     async fn misdirect(&mut self, met: &mut Met) {
         let writes = self.random.random_range(1..12);
         self.disk.misdirect(writes);
         for _ in 0..4 {
             self.write(met).await;
             if self.random.random_bool(0.4) {
-                // It may fail: what it reads back may be damaged.
+                // It may fail: the data that it reads back may be damaged.
                 met.flushes.count(&self.store.head.flush().await);
             }
         }

@@ -1,7 +1,7 @@
-//! Kills and power cuts at each operation of the disk: one short history is run again and again, and each time the
-//! process ends one operation later.
+//! Kills and power cuts at each operation of the disk: one short history is run repeatedly, and
+//! each time the process ends one operation later.
 //!
-//! Complements the random histories, which seldom end between two particular operations.
+//! Complements the random histories, which rarely end between two particular operations.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
@@ -17,14 +17,14 @@ use crate::store::{Bounds, Opened, open};
 /// How a process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// Its files have all that it wrote.
+    /// The files keep everything that was written.
     Kill,
-    /// Its files have what was synced, and some of the rest.
+    /// The files keep what was synced, and some of the rest.
     PowerCut,
 }
 
-/// Runs the history until it ends at the operation of this number, from 1, and starts again. Gives whether the history
-/// came to its own end before; an error says how the law was broken.
+/// Runs the history, ends it at the operation with this number, counted from 1, and starts again.
+/// Returns whether the history was complete before; an error says how the law was broken.
 pub async fn run(operation: u32, end: End) -> Result<bool, String> {
     let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
     let (disk, clock) = (PowerDisk::new(operation.into()), Arc::new(AtomicI64::new(NOW)));
@@ -46,8 +46,8 @@ pub async fn run(operation: u32, end: End) -> Result<bool, String> {
     Ok(is_over)
 }
 
-/// Writes, a flush, an overwrite, a delete, more flushes, compaction and an orderly stop. Errors are those of a disk
-/// that is gone.
+/// Writes, a flush, an overwrite, a delete, more flushes, compaction and an orderly stop. Errors
+/// are due to a disk that is gone.
 async fn history(store: &Opened, model: &mut Model) {
     let time = |day: i64| (DAYS.start + day) * DAY + 1_000;
     for round in 0..5i32 {
@@ -70,7 +70,7 @@ async fn history(store: &Opened, model: &mut Model) {
             let outcome = result(&store.head.delete(&[matcher], range).await);
             model.delete("b", range, outcome);
         }
-        // A failed one changes nothing that can be seen.
+        // A failed flush changes nothing visible.
         drop(store.head.flush().await);
     }
     drop(store.parts.maintain(NOW));

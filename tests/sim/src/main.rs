@@ -1,4 +1,4 @@
-//! Runs histories of the simulator: one by its seed, or many from a seed on.
+//! Runs histories of the simulator, from a seed on.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ struct Arguments {
     /// Seed of the first history.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many histories, each with the next seed.
+    /// Number of histories; each has the next seed.
     #[arg(long, default_value_t = 1)]
     seeds: u64,
 }

@@ -1,13 +1,13 @@
-//! What histories met, so that a run of them cannot be about nothing.
+//! Counts what histories met, so that a test can refuse a run that met too little.
 
 use crate::disk::Failed;
 
-/// How often something went well, and how often not.
+/// Number of successes and of errors.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Outcomes {
-    /// It went well.
+    /// Successes.
     pub good: u32,
-    /// It ended with an error.
+    /// Errors.
     pub bad: u32,
 }
 
@@ -24,15 +24,15 @@ impl Outcomes {
 /// Faults and outcomes of all histories of a run.
 #[derive(Debug, Default)]
 pub struct Met {
-    /// What the disks refused.
+    /// Faults of the disks.
     pub failed: Failed,
-    /// Processes that were killed.
+    /// Kills of processes.
     pub kills: u32,
     /// Power cuts.
     pub cuts: u32,
     /// Jumps of the clock.
     pub jumps: u32,
-    /// Writes that landed in the wrong place.
+    /// Misdirected writes.
     pub misdirected: u32,
     /// Requests.
     pub writes: Outcomes,
@@ -46,14 +46,14 @@ pub struct Met {
     pub closed: Outcomes,
     /// Reads of everything.
     pub read: Outcomes,
-    /// Starts on a disk that does not read everything.
+    /// Starts on a disk with failing reads.
     pub opened: Outcomes,
     /// Starts after damage to a file.
     pub damaged: Outcomes,
 }
 
 impl Met {
-    /// Names of what was met less than this often, each with its count.
+    /// Names of what was met less often than `least`, each with its count.
     pub fn rarer_than(&self, least: u32) -> Vec<(&'static str, u32)> {
         let faults = [
             ("failed operations", self.failed.operations),
@@ -80,7 +80,7 @@ impl Met {
         faults.into_iter().chain(outcomes).filter(|(_, count)| *count < least).collect()
     }
 
-    /// Adds what a disk refused.
+    /// Adds the faults of a disk.
     pub fn add(&mut self, failed: Failed) {
         self.failed.operations += failed.operations;
         self.failed.syncs += failed.syncs;

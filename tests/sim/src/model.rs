@@ -1,7 +1,7 @@
-//! What a store may hold: for each point, exemplar and metric family the values that may be found.
+//! The possible content of a store: for each point, exemplar and metric family the values that may be found.
 //!
-//! An acknowledged change leaves one value; a refused one adds a value to those that were possible before. Comparing
-//! takes the value that was found as the one that is there from then on.
+//! An acknowledged change leaves one value; a refused change adds a value to the possible ones. After a
+//! comparison only the found values are possible.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -23,7 +23,7 @@ pub type PointKey = (String, i64);
 /// An exemplar by series, time and its label.
 pub type ExemplarKey = (String, i64, String);
 
-/// What is found in a store.
+/// The content found in a store.
 #[derive(Debug, Default)]
 pub struct Found {
     /// Points.
@@ -34,7 +34,7 @@ pub struct Found {
     pub metadata: BTreeMap<String, String>,
 }
 
-/// What may be found; nothing is one of the possible values.
+/// What may be found; "absent" is one of the possible values.
 #[derive(Debug, Default, Clone)]
 pub struct Model {
     points: Possible<PointKey, Content>,
@@ -55,9 +55,9 @@ impl<K, V> Default for Possible<K, V> {
 /// Whether a change was acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It holds.
+    /// The change was made.
     Acknowledged,
-    /// It may hold.
+    /// The change may have been made.
     Refused,
 }
 
@@ -75,7 +75,7 @@ impl<K: Ord + Clone + Debug, V: PartialEq + Clone + Debug> Possible<K, V> {
         keys.into_iter().for_each(|key| self.change(key, None, outcome));
     }
 
-    /// Fails where something is found that may not be, or not found that must be.
+    /// Fails if something is found that may not be, or missing that must be found.
     fn compare(&self, found: &BTreeMap<K, V>) -> Result<(), String> {
         for (key, possible) in &self.0 {
             let value = found.get(key);
@@ -118,14 +118,14 @@ impl Model {
         self.exemplars.take_away(|(of, time, _)| of == series && range.contains(*time), outcome);
     }
 
-    /// Compares all with what was found; an error says what is wrong.
+    /// Compares everything with what was found; an error says what is wrong.
     pub fn compare(&self, found: &Found) -> Result<(), String> {
         self.points.compare(&found.points)?;
         self.exemplars.compare(&found.exemplars)?;
         self.metadata.compare(&found.metadata)
     }
 
-    /// From now on what was found is what is there.
+    /// Makes what was found the only possible content.
     pub fn settle(&mut self, found: &Found) {
         self.points.settle(&found.points);
         self.exemplars.settle(&found.exemplars);
@@ -135,7 +135,7 @@ impl Model {
 
 /// Milliseconds of a day.
 pub const DAY: i64 = 86_400_000;
-/// Days on which all points and exemplars lie.
+/// Days of all points and exemplars.
 pub const DAYS: Range<i64> = 19_000..19_004;
 /// The time at which histories begin.
 pub const NOW: i64 = DAYS.end * DAY;

@@ -15,17 +15,17 @@ use promkairos::telemetry::{HeadMetrics, StoreMetrics};
 use crate::disk::PowerDisk;
 use crate::model::{Content, Found};
 
-/// No day of the points ended so long before the usual time.
+/// No day of the points ended this long before the usual time.
 const RETENTION: Duration = Duration::from_secs(30 * 86_400);
-/// How long a head that was dropped may hold the lock of its log.
+/// How long a dropped head may hold the lock of its log.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How much a store may hold in memory and in its log.
+/// Limits of a store on memory and on its log.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
     pub(crate) flush_memory: u64,
     pub(crate) wal_limit: u64,
-    /// Bytes of a segment of the log: few, so that a history has several.
+    /// Bytes of a segment of the log: small, so that a history has several segments.
     pub(crate) segment: u64,
 }
 
@@ -61,7 +61,7 @@ pub(crate) async fn open(
     loop {
         let opened = Head::open(options.clone(), parts.clone(), HeadMetrics::default()).await;
         match opened {
-            // A flush of the head before goes on for a moment.
+            // A flush of the previous head may continue for a moment.
             Err(StoreError::Unavailable { what, .. })
                 if what.contains("uses this log") && begin.elapsed() < PATIENCE =>
             {
@@ -76,8 +76,8 @@ pub(crate) async fn open(
     }
 }
 
-/// Waits until nobody else has these part files. A process that ends takes its threads with it, here they go on for a
-/// moment: what the next one opens must not change under it.
+/// Waits until no other thread uses these part files. The threads of a real process end with it;
+/// here they continue for a moment, and must not change what the next store opens.
 async fn gone(parts: Arc<Parts>) {
     let begin = std::time::Instant::now();
     while Arc::strong_count(&parts) > 1 && begin.elapsed() < PATIENCE {
@@ -86,14 +86,14 @@ async fn gone(parts: Arc<Parts>) {
 }
 
 impl Opened {
-    /// Ends as a process that is killed, whose disk sees no more of it.
+    /// Ends like a killed process: the disk sees no more of it.
     pub(crate) async fn end(self) {
         let Self { parts, head } = self;
         drop(head);
         gone(parts).await;
     }
 
-    /// Everything that the store gives.
+    /// The whole content of the store.
     pub(crate) async fn found(&self) -> Result<Found, StoreError> {
         let mut found = Found::default();
         let selection = self.head.select(&[], TimeRange::ALL, &SelectHints::default()).await?;

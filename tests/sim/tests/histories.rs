@@ -5,8 +5,8 @@ use sim::history;
 use sim::kills::{self, End};
 use sim::met::Met;
 
-/// Seeds that once broke the law: of a segment that the checkpoint knew half of the first record was taken back; a
-/// segment without a record, which could not be removed, lay before another such.
+/// Seeds that once broke the law: a segment was withdrawn although the checkpoint knew half of its first
+/// record; a segment without a record, which could not be removed, was before another such segment.
 const FOUND: [u64; 2] = [17_417_279_382_651_834_825, 17_417_279_382_651_834_873];
 
 #[tokio::test(flavor = "multi_thread")]

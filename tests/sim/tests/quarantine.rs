@@ -1,5 +1,5 @@
-//! The quarantine file on a disk that fails: what was said to be on disk is found after a power cut, each line once,
-//! and is counted once.
+//! The quarantine file on a disk that fails: a line reported as durable is found after a power cut,
+//! exactly once, and is counted once.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ fn open(disk: &PowerDisk) -> Quarantine {
 }
 
 fn line(number: u32) -> String {
-    // Some are longer than a sector, most begin within one.
+    // Some lines are longer than a sector; most begin within one.
     let padding = "x".repeat(number as usize * 37 % 600);
     format!("{{\"metric\":\"m{number}{padding}\",\"reason\":\"no\"}}\n")
 }
@@ -28,7 +28,7 @@ fn any_line(random: &mut StdRng) -> String {
     line(random.random_range(0..60))
 }
 
-/// All whole lines; what is behind the last of them is torn.
+/// All whole lines; bytes after the last of them are torn.
 fn found(disk: &PowerDisk) -> Vec<String> {
     let Ok(file) = LogFiles::open(disk, Path::new(PATH)) else { return Vec::new() };
     let mut bytes = vec![0; file.size().expect("a size") as usize];
@@ -39,7 +39,7 @@ fn found(disk: &PowerDisk) -> Vec<String> {
     text.lines().map(|line| line.to_owned() + "\n").collect()
 }
 
-/// Whichever operation fails, whatever it was, the same lines are put on disk by the next attempt, and counted by it.
+/// Whichever operation fails, the next attempt makes the same lines durable, and counts them.
 #[tokio::test]
 async fn a_sync_that_failed_is_not_taken_for_one_that_worked() {
     for seed in 0..if long() { 500 } else { 50 } {
@@ -62,7 +62,7 @@ async fn a_sync_that_failed_is_not_taken_for_one_that_worked() {
     }
 }
 
-/// The same where the process ends in between: what the next one can read may never have been synced.
+/// The same if the process ends in between: what the next process reads may never have been synced.
 #[tokio::test]
 async fn what_an_earlier_process_left_is_not_taken_for_durable() {
     let mut failed = 0;
@@ -94,7 +94,7 @@ async fn what_is_kept_is_found_after_power_cuts() {
         let mut disk = PowerDisk::new(seed);
         let mut quarantine = open(&disk);
         let mut acknowledged = Vec::new();
-        // Lines that were there before this process, and those that it counted.
+        // Lines from before this process, and lines that it counted.
         let mut counted = 0;
         for _ in 0..40 {
             match random.random_range(0..10) {
