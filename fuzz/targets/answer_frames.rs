@@ -1,13 +1,13 @@
-//! An answer of remote read in streamed chunks, as `copy` takes it from the network: it is read or refused, and
+//! An answer of remote read in streamed chunks, as `copy` receives it: it is read or refused, and
 //! what is read is bounded by its bytes.
 //!
-//! Checksums are made here, as no random change would get past them.
+//! Checksums are computed here, because no random change would get past them.
 use std::ops::ControlFlow;
 
 use promkairos::chunk::ChunkKind;
 use promkairos::copy::read_answer;
 
-/// Frames: each the length of its message in two bytes and the message. The same bytes as they are, as well.
+/// Frames: each the length of its message in two bytes and the message. Also tried: the same bytes unchanged.
 pub(crate) fn check(data: &[u8]) {
     check_answer(data);
     let (mut rest, mut answer, mut messages) = (data, Vec::new(), 0);
@@ -26,14 +26,14 @@ pub(crate) fn check(data: &[u8]) {
         messages += length;
     }
     assert!(check_answer(&answer) <= 2 * messages, "labels and data of {messages} bytes");
-    // Of a frame that breaks off nothing is believed.
+    // A truncated frame is refused.
     if let Some((_, torn)) = answer.split_last() {
         let read = read_answer(&mut &torn[..], |_, _| ControlFlow::Continue(()));
         read.expect_err("its end is missing");
     }
 }
 
-/// How many bytes are held of it.
+/// The number of bytes held from the answer.
 fn check_answer(mut answer: &[u8]) -> usize {
     let mut held = 0;
     let _ = read_answer(&mut answer, |labels, chunks| {

@@ -1,4 +1,4 @@
-//! The header `Authorization`: who brings the user's password or the token is let in, and nobody else.
+//! The header `Authorization`: only the user's password or the token is accepted.
 use std::fs;
 use std::sync::{Arc, LazyLock};
 
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::server;
 
-/// The name of a user and the password, and the hash of that alone.
+/// The base64 form of a user's name and password, and the hash of that password.
 const LOGIN: &str = "YWxpY2U6cGFzcy00Nw==";
 const HASH: &str = "$2y$04$abcdefghijklmnopqrstuu30CKawx28a0DJZrl9dsPo2vDkFCbnNa";
 const TOKEN: &str = "t0k3n";
@@ -27,13 +27,13 @@ static ROUTER: LazyLock<Router> = LazyLock::new(|| {
     let path = folder.path().join("web.yml");
     fs::write(&path, yaml).expect("a file");
     let web = WebConfig::read(&path).expect("valid");
-    // The last value stays when the sender is gone.
+    // The last value remains when the sender is gone.
     let web = watch::Sender::new(Arc::new(web)).subscribe();
     router(Arc::new(AppState::new(Arc::new(Metrics::new())).with_web(web)))
 });
 
 pub(crate) fn check(data: &[u8]) {
-    // No client can send the others.
+    // No client can send other values.
     let Ok(value) = HeaderValue::from_bytes(data) else { return };
     let request = Request::get("/version").header(header::AUTHORIZATION, value);
     let status = server::send(&ROUTER, request.body(Body::empty()).expect("a request"));

@@ -1,8 +1,8 @@
-//! The checkpoint of the log: any file is read or refused by its name, and never believed but whole.
-//! Beside a log that is whole it is followed, refused, or repaired.
+//! The checkpoint of the log: any file is read or refused by its name; only an intact one is used.
+//! Beside an intact log it is followed, refused, or repaired.
 //!
-//! The checksum is made here, as no random change would get past it; the layout is that of
-//! `src/storage/head/wal/checkpoint.rs`, said a second time.
+//! The checksum is computed here, because no random change would get past it; the layout repeats
+//! `src/storage/head/wal/checkpoint.rs`.
 use promkairos::storage::StoreError;
 use promkairos::storage::head::wal;
 
@@ -10,10 +10,10 @@ use super::log;
 use super::memory_disk::MemoryDisk;
 
 const MAGICS: [(&[u8], usize); 2] = [(b"PKCKP2\r\n", 36), (b"PKCKP\r\n\x1a", 20)];
-/// Three records and the seal of them, in the pieces of [`log`].
+/// Three records and their seal, in the pieces of [`log`].
 const PIECES: &[u8] = &[0, 1, b'a', 0, 1, b'b', 0, 1, b'c', 4, 0];
 
-/// The file without its checksum, which has at most 32 bytes; what follows are pieces of the segment.
+/// The file without its checksum, at most 32 bytes; then pieces of the segment.
 pub(crate) fn check(data: &[u8]) {
     check_file(data, PIECES);
     let (file, pieces) = data.split_at(data.len().min(32));
@@ -35,7 +35,7 @@ fn check_file(file: &[u8], pieces: &[u8]) {
     log::replay_or_repair(&disk);
 }
 
-/// What a whole checkpoint says of the store below.
+/// What an intact checkpoint says of the store below.
 fn through(file: &[u8]) -> Option<u64> {
     let (content, crc) = file.split_last_chunk::<4>()?;
     let is_whole = crc32c::crc32c(content).to_le_bytes() == *crc

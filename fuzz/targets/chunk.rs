@@ -24,7 +24,7 @@ pub(crate) fn check(data: &[u8]) {
     check_file(data);
 }
 
-/// The bytes of a file or a log: what is read is written as short and read again as the same.
+/// The bytes of a file or a log: what is read is encoded in no more bytes and read again as the same.
 fn check_file(data: &[u8]) {
     let Ok((read, len)) = chunk::decode_chunk(&Bytes::copy_from_slice(data)) else { return };
     assert!(len <= data.len() && read.count > 0 && read.min_time <= read.max_time, "{read:?}");
@@ -67,7 +67,7 @@ fn check_points(chunk: &Chunk) {
     assert!(again.iter().map(bits).eq(points.iter().map(bits)));
 }
 
-/// The fast way to read floats gives the same, and packed they are the same.
+/// The fast decoder of floats returns the same points, also of the packed chunk.
 fn check_floats(chunk: &Chunk, points: &[Point]) {
     let want = || points.iter().map(|point| (point.timestamp, bits(point)));
     let mut floats = Vec::new();
@@ -87,7 +87,7 @@ fn check_floats(chunk: &Chunk, points: &[Point]) {
     assert!(again.iter().map(|p| p.start_timestamp).eq(points.iter().map(|p| p.start_timestamp)));
 }
 
-/// Of a float.
+/// The bits of a float.
 fn bits(point: &Point) -> Option<u64> {
     match &point.value {
         Value::Float(value) => Some(value.to_bits()),

@@ -1,5 +1,5 @@
-//! The names in certificates of clients: those that were signed are read as they are; of any other bytes
-//! none is made up.
+//! The names in client certificates: names that were signed are read unchanged; other bytes never
+//! yield invented names.
 use std::net::IpAddr;
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use rcgen::{CertificateParams, KeyPair, SanType};
 
 static KEY: LazyLock<KeyPair> = LazyLock::new(|| KeyPair::generate().expect("a key"));
 
-/// A byte for what follows: 0 the DER of a certificate, else lines to make one of, a name each.
+/// A byte for the mode: 0 = the DER of a certificate, else lines with a name each, to make one.
 pub(crate) fn check(data: &[u8]) {
     match data.split_first() {
         Some((0, der)) => check_der(der),

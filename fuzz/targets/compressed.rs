@@ -1,5 +1,5 @@
-//! Bodies as they come from the network, compressed or not what they say they are: the whole intake answers
-//! each, without a panic or an error of the server; what it takes was a block of Snappy.
+//! Bodies as they come from the network, correctly compressed or not: the whole intake answers each
+//! without a panic or a server error; an accepted body was a block of Snappy.
 use axum::body::Body;
 use axum::http::Request;
 use promkairos::wire::snappy;
@@ -9,7 +9,7 @@ use super::server;
 const V1: &str = "application/x-protobuf";
 const V2: &str = "application/x-protobuf;proto=io.prometheus.write.v2.Request";
 
-/// A byte for where it goes, and the body.
+/// A byte for the endpoint, and the body.
 pub(crate) fn check(data: &[u8]) {
     let Some((place, body)) = data.split_first() else { return };
     let (path, kind) = match place % 3 {

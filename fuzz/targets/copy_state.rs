@@ -1,5 +1,5 @@
-//! The file in which a copy keeps how far it has come: any bytes are read or refused; from what is read the copy goes
-//! on to its end, without a panic.
+//! The progress file of a copy: any bytes are read or refused; from what is read the copy resumes
+//! and ends without a panic.
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -27,10 +27,10 @@ static SOURCE: LazyLock<SharedStore> = LazyLock::new(|| {
     RUNTIME.block_on(evaluation::store_of(timeseries))
 });
 
-/// Each of them is selected, and has three points.
+/// The instances of the series. Each is selected, and has three points.
 const INSTANCES: [&str; 2] = ["0", "1"];
 
-/// How far it is, in JSON.
+/// The progress, in JSON.
 pub(crate) fn check(data: &[u8]) {
     let text = |text: &str| text.to_owned();
     let selectors = INSTANCES.map(selector).map(|selector| selector.text);
@@ -74,7 +74,7 @@ fn go_on(progress: &mut Progress, times: (i64, i64)) {
     let is_start = *progress == Progress::start();
     match RUNTIME.block_on(copier.copy(progress, |_, _| Ok(()))) {
         Ok(()) => assert!(progress.is_done()),
-        // Names of labels that no series can have.
+        // Label names that no series can have.
         Err(error) => assert!(matches!(error, CopyError::State(_)), "{error}"),
     }
     if is_start {

@@ -1,21 +1,21 @@
-//! Twenty minutes of series that queries stumble over: counters with resets, gaps, stale markers, NaN
-//! and infinities, native histograms of every kind, classic ones, UTF-8 names, instances that come
-//! and go.
+//! Twenty minutes of series that are difficult for queries: counters with resets, gaps, stale
+//! markers, NaN and infinities, native histograms of every kind, classic ones, UTF-8 names,
+//! instances that come and go.
 
 use promkairos::api::proto::v1;
 use promkairos::api::proto::v1::histogram::{Count, ResetHint, ZeroCount};
 
 /// Time of the first sample in milliseconds.
 pub(crate) const START: i64 = 1_700_000_010_000;
-/// Between samples.
+/// Milliseconds between samples.
 pub(crate) const STEP: i64 = 15_000;
 /// Samples of a series without gaps.
 pub(crate) const SAMPLES: i64 = 80;
 
-/// The NaN that says that a series ends.
+/// The NaN that marks the end of a series.
 const STALE: u64 = 0x7ff0_0000_0000_0002;
 
-/// The series of a seed, none of them twice.
+/// The series of a seed, without duplicates.
 pub(crate) fn series(seed: u64) -> Vec<v1::TimeSeries> {
     let mut random = Random(seed | 1);
     let mut all = Vec::new();
@@ -33,7 +33,7 @@ pub(crate) fn series(seed: u64) -> Vec<v1::TimeSeries> {
         all.push(floats(&[("__name__", "temperature"), ("room", room)], values));
     }
     for (side, gap) in [("left", 3), ("right", 30)] {
-        // Away for a while, with a marker and without.
+        // Absent for a while, with a marker and without.
         let away = |at: &i64| at % (2 * gap) < gap;
         let value =
             |at: i64| if side == "left" && at % (2 * gap) == gap - 1 { stale() } else { 1.0 };
@@ -57,7 +57,7 @@ fn stale() -> f64 {
     f64::from_bits(STALE)
 }
 
-/// Grows, begins anew now and then, misses samples; 2 ends in the middle, where 3 begins.
+/// Grows, is reset now and then, misses samples; instance 2 ends in the middle, where 3 begins.
 fn counter(random: &mut Random, instance: &str) -> Vec<(i64, f64)> {
     let (mut value, mut values) = (0.0, Vec::new());
     for at in 0..SAMPLES {
@@ -99,7 +99,7 @@ fn classic(random: &mut Random, instance: &str) -> Vec<v1::TimeSeries> {
     all.collect()
 }
 
-/// A counter that begins anew after 30 samples; `fine`: of another resolution in the second half.
+/// A counter that is reset after 30 samples; `fine`: with another resolution in the second half.
 fn exponential(at: i64, fine: bool) -> v1::Histogram {
     let age = (at % 30) as u64 + 1;
     let schema = if fine && at >= 40 { 1 } else { 0 };
@@ -161,7 +161,7 @@ fn labels(pairs: &[(&str, &str)]) -> Vec<v1::Label> {
     pairs.iter().map(label).collect()
 }
 
-/// Pairs are sorted by name.
+/// A series with float samples; pairs are sorted by name.
 fn floats(pairs: &[(&str, &str)], values: Vec<(i64, f64)>) -> v1::TimeSeries {
     let sample = |(at, value)| v1::Sample { value, timestamp: START + at * STEP };
     let samples = values.into_iter().map(sample).collect();
@@ -194,7 +194,7 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    /// Below 1, with few digits.
+    /// A number below 1 with few digits.
     fn fraction(&mut self) -> f64 {
         (self.next() % 4096) as f64 / 4096.0
     }

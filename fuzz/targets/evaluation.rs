@@ -1,5 +1,5 @@
-//! Queries over a small store: their evaluation never panics, gives series sorted and without
-//! repetition for a range, and holds no more samples than it may.
+//! Queries over a small store: their evaluation never panics, returns series of a range sorted and
+//! without duplicates, and holds no more samples than allowed.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -19,10 +19,10 @@ use tokio::runtime::Runtime;
 use super::dataset::{self, SAMPLES, START, STEP};
 use super::expression::{Words, expression};
 
-/// So few that some queries pass it.
+/// Low enough that some queries exceed it.
 const MAX_SAMPLES: usize = 3_000;
 
-/// The first byte says how it is asked; the others are the choices of which the query is made.
+/// The first byte selects the kind of query; the other bytes are the choices that make the expression.
 pub(crate) fn check(data: &[u8]) {
     let Some((&how, choices)) = data.split_first() else { return };
     let mut choices = choices.iter();

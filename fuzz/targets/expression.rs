@@ -1,19 +1,19 @@
-//! Random queries over the series of [`dataset`](super::dataset), by choices that somebody else makes:
-//! a random generator, or the bytes of a fuzzer. Types are right as a rule, so that most of them can
-//! be evaluated.
+//! Random queries over the series of [`dataset`](super::dataset). The caller makes the choices: a
+//! random generator, or the bytes of a fuzzer. Types are usually right, so that most queries can be
+//! evaluated.
 
-/// What of the language is used.
+/// The part of the language that is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Words {
     #[allow(dead_code, reason = "of the tests that compare")]
-    /// What Prometheus 3.5 knows without being told, as far as one answer is right: no ties to break,
-    /// no order that is nobody's.
+    /// What Prometheus 3.5 supports without a flag and answers in only one way: no ties to break,
+    /// no unspecified order.
     Common,
-    /// All.
+    /// Everything.
     Every,
 }
 
-/// Makes a query. `choose(n)` gives a number below `n`; of what has no end it takes the first.
+/// Makes a query. `choose(n)` returns a number; numbers from `n` on count as `n - 1`.
 pub(crate) fn expression(choose: &mut dyn FnMut(usize) -> usize, words: Words) -> String {
     let mut writer = Writer { choose, words, left: 24 };
     match writer.below(12) {
@@ -28,7 +28,7 @@ const NUMBERS: &[&str] =
     &["2", "0.5", "0", "-1", "1e3", "NaN", "Inf", "-Inf", "0.9", "1.5", "15", "-0.25", "1e-9"];
 const LABELS: &[&str] = &["instance", "job", "room", "le", "side", "\"label.dots\"", "__name__"];
 
-/// Of a float each.
+/// Functions that map each float of a vector.
 const OF_VECTOR: &[&str] = &[
     "abs",
     "ceil",
@@ -109,7 +109,7 @@ const SETS: &[&str] = &["and", "or", "unless"];
 struct Writer<'a> {
     choose: &'a mut dyn FnMut(usize) -> usize,
     words: Words,
-    /// How many more nodes it may have.
+    /// Number of further nodes allowed.
     left: usize,
 }
 
@@ -126,7 +126,7 @@ impl Writer<'_> {
         self.words == Words::Every
     }
 
-    /// Whether there may be another node.
+    /// Whether another node is allowed.
     fn deeper(&mut self) -> bool {
         self.left = self.left.saturating_sub(1);
         self.left > 0
@@ -265,7 +265,7 @@ impl Writer<'_> {
         format!("{name}{grouping} ({argument}{})", self.vector())
     }
 
-    /// Which series are first among equals is nobody's business: so of few that are equal.
+    /// The order of equal series is unspecified: so of few that are equal.
     fn tops(&mut self) -> String {
         let inner = match self.every() {
             true => self.vector(),
@@ -336,7 +336,7 @@ impl Writer<'_> {
         match self.below(if self.every() { 3 } else { 2 }) {
             0 => format!("histogram_quantile({}, {histograms})", self.scalar()),
             1 => {
-                // Of classic histograms and custom bounds 3.5 says NaN for what begins in the first bucket.
+                // 3.5 returns NaN for classic histograms and custom bounds if the range begins in the first bucket.
                 let lower: &[&str] = match self.every() || kind == 1 {
                     true => &["0.2", "-1", "-Inf", "0"],
                     false => &["0.2", "0.5", "0.1"],

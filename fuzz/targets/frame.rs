@@ -1,11 +1,11 @@
-//! A frame of a part file or of the read cache: any bytes are read or refused; what is read is written and
-//! read again as the same, and its points never panic.
+//! A frame of a part file or of the read cache: any bytes are read or refused; what is read is
+//! written and read again as the same, and its points never panic.
 //!
-//! The checksum is made here, as no random change would get past it.
+//! The checksum is computed here, because no random change would get past it.
 use bytes::Bytes;
 use promkairos::storage::frame::{chunks_of, put_frame};
 
-/// The time that the first chunk counts from, in 8 bytes, and the frame without its checksum.
+/// The base time of the first chunk, in 8 bytes, and the frame without its checksum.
 pub(crate) fn check(data: &[u8]) {
     let Some((base, content)) = data.split_first_chunk() else { return };
     let base = i64::from_le_bytes(*base);

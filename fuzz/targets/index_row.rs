@@ -1,4 +1,4 @@
-//! Rows of the index tables of the KairosDB schema: what decodes says the same again.
+//! Rows of the index tables of the KairosDB schema: what decodes encodes to the same meaning.
 use promkairos::kairos::index::{LegacyIndexRow, MetadataRow, StringIndexRow};
 use promkairos::kairos::{TableName, TimeUnit, cell};
 

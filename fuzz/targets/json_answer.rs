@@ -1,4 +1,4 @@
-//! Answers of Prometheus' HTTP API, as `copy` takes them: any bytes are read or refused, and
+//! Answers of Prometheus' HTTP API, as `copy` receives them: any bytes are read or refused, and
 //! what is read is bounded by them.
 use promkairos::copy::answers;
 

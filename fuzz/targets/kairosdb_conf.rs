@@ -1,5 +1,5 @@
-//! A `kairosdb.conf`: what is taken over of it means the same when flags say it, and what is refused
-//! names the file.
+//! A `kairosdb.conf`: values that are taken over mean the same as flags, and a refusal names the
+//! file.
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -10,11 +10,11 @@ use tempfile::TempDir;
 
 static COMMAND: LazyLock<Command> =
     LazyLock::new(|| Command::new("fuzz").no_binary_name(true).args(arguments()));
-/// Where the file of each run is.
+/// Folder of the file of each run.
 static FOLDER: LazyLock<TempDir> =
     LazyLock::new(|| tempfile::tempdir_in("/dev/shm").expect("a folder in memory"));
 static PATH: LazyLock<PathBuf> = LazyLock::new(|| FOLDER.path().join("kairosdb.conf"));
-/// The flags that name it: most files are refused before there are others to look at.
+/// The flags that name the file: most files are refused before other flags matter.
 static NAMED: LazyLock<ArgMatches> =
     LazyLock::new(|| matches(&[format!("--kairosdb-config={}", PATH.display())]));
 

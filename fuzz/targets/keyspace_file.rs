@@ -1,5 +1,5 @@
-//! The file that says whose log it is: any text is read or refused; what is read is written as it was, and any
-//! name that a cluster can have comes back.
+//! The file that names the owner of a log: any text is read or refused; what is read is written
+//! unchanged, and any name that a cluster can have is read back.
 use promkairos::server::home::{decode, encode};
 
 pub(crate) fn check(data: &[u8]) {

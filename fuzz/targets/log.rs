@@ -1,7 +1,7 @@
-//! The write-ahead log: a segment of right and broken records is replayed, refused or repaired.
+//! The write-ahead log: a segment of valid and broken records is replayed, refused or repaired.
 //!
-//! Checksums are made here, as no random change would get past them; the layout is that of
-//! `src/storage/head/wal/record.rs`, said a second time.
+//! Checksums are computed here, because no random change would get past them; the layout repeats
+//! `src/storage/head/wal/record.rs`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const KEY: u64 = 7;
 const BYTES: u64 = 1 << 13;
 
 thread_local! {
-    /// The logs of all runs of a thread lie here, one after the other; their lock alone is a file.
+    /// The logs of all runs of a thread use this folder one after the other; only their lock is a file.
     static FOLDER: TempDir = tempfile::tempdir().expect("a folder for the lock");
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn check(data: &[u8]) {
     replay_or_repair(&disk);
 }
 
-/// Where the log lies.
+/// The folder of the log.
 pub(super) fn dir() -> PathBuf {
     FOLDER.with(|folder| folder.path().to_owned())
 }
@@ -47,7 +47,7 @@ pub(super) fn write_segment(disk: &MemoryDisk, data: &[u8]) {
     disk.put(dir().join("00000000000000000001.wal"), segment);
 }
 
-/// What can be opened has rising records; what was repaired can be opened, and has nothing left to repair.
+/// An opened log has ascending records; a repaired log can be opened, and needs no further repair.
 pub(super) fn replay_or_repair(disk: &MemoryDisk) {
     let open = || {
         let mut last = 0;
@@ -79,8 +79,8 @@ fn header() -> Vec<u8> {
     header
 }
 
-/// Appends a piece: 0 to 3 a write, delete, seal or gap with these bytes as its payload, 4 a seal
-/// of all before it, 5 a record whose kind, sequence and time are given, other bytes as they are.
+/// Appends a piece: 0 to 3 a write, delete, seal or gap with these bytes as its payload, 4 a seal of
+/// all before it, 5 a record with given kind, sequence and time, other actions the bytes unchanged.
 fn piece(segment: &mut Vec<u8>, action: u8, bytes: &[u8], sequence: &mut u64) {
     let record = |segment: &mut Vec<u8>, content: &[u8]| {
         let mut counted = KEY.to_le_bytes().to_vec();

@@ -1,15 +1,15 @@
-//! The manifest of the embedded store, in both versions: any bytes are read or refused; what is read is
-//! written and read again as the same.
+//! The manifest of the embedded store, in both versions: any bytes are read or refused; what is
+//! read is written and read again as the same.
 //!
-//! Head and checksum are made here, as no random change would get past them; the layout is that of
-//! `docs/EMBEDDED-FORMAT.md`, said a second time.
+//! Head and checksum are computed here, because no random change would get past them; the layout
+//! repeats `docs/EMBEDDED-FORMAT.md`.
 use promkairos::storage::embedded::manifest::Manifest;
 
 const HEADS: [&[u8]; 2] = [b"pkmani\x01\n", b"pkmani\x02\n"];
-/// Bytes of a part in version 1, at least. In version 2 each has one more, at least.
+/// Least bytes of a part in version 1. In version 2 it is one byte more.
 const PART: usize = 13;
 
-/// What stands between head and checksum.
+/// The bytes between head and checksum.
 pub(crate) fn check(data: &[u8]) {
     let _ = Manifest::decode(data);
     for head in HEADS {

@@ -1,5 +1,5 @@
-//! Files of a log in memory: what is written is there, and nothing fails but what the operating system
-//! refuses as well.
+//! Files of a log in memory: written data can be read, and operations fail only where the operating
+//! system fails as well.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,7 +19,7 @@ type Content = Mutex<Vec<u8>>;
 struct File(Arc<Content>);
 
 impl MemoryDisk {
-    /// Puts a file there.
+    /// Creates a file with content.
     pub(super) fn put(&self, path: PathBuf, bytes: Vec<u8>) {
         self.files().insert(path, File(Arc::new(Mutex::new(bytes))));
     }

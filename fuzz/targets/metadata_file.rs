@@ -1,12 +1,12 @@
 //! The metadata file of the embedded store: any bytes are read or refused; what is read is written and
 //! read again as the same.
 //!
-//! Head and checksum are made here, as no random change would get past them.
+//! Head and checksum are computed here, because no random change would get past them.
 use promkairos::storage::embedded::metadata::{decode, encode};
 
 const HEAD: &[u8] = b"pkmeta\x01\n";
 
-/// What stands between head and checksum.
+/// The bytes between head and checksum.
 pub(crate) fn check(data: &[u8]) {
     let _ = decode(data);
     let mut file = [HEAD, data].concat();

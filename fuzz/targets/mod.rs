@@ -1,7 +1,7 @@
-//! What must hold for any bytes from outside, a function for each decoder.
+//! Checks for any bytes from outside, a function for each decoder.
 //!
-//! The fuzzer calls them with bytes of its own (`fuzz_targets/`), the tests with those that are kept in
-//! `tests/data/fuzz/` and with changes of them (`tests/it/fuzz.rs`). They panic when something is wrong.
+//! The fuzzer calls them with its own bytes (`fuzz_targets/`), the tests with the inputs in
+//! `tests/data/fuzz/` and changes of them (`tests/it/fuzz.rs`). They panic when something is wrong.
 
 mod answer_frames;
 mod authorization;
@@ -39,7 +39,7 @@ mod traceparent;
 mod web_config;
 mod write;
 
-/// Panics when something is wrong with these bytes.
+/// A check, which panics when something is wrong with these bytes.
 pub(crate) type Check = fn(&[u8]);
 
 /// Name and check of each target.

@@ -1,12 +1,12 @@
 //! The end of a part file, its directory and its footer: any bytes are read or refused; what is read is
 //! written and read again as the same.
 //!
-//! Checksum and tail of a footer are made here, as no random change would get past them; the layout
-//! is that of `docs/EMBEDDED-FORMAT.md`, said a second time.
+//! Checksum and tail of a footer are computed here, because no random change would get past them;
+//! the layout repeats `docs/EMBEDDED-FORMAT.md`.
 use promkairos::storage::embedded::directory::{Directory, Footer};
 use promkairos::storage::embedded::old_directory;
 
-/// The number of the version and what follows it, or the directory.
+/// The number of the version and the bytes after it, or the directory.
 pub(crate) fn check(data: &[u8]) {
     check_directory(data);
     let _ = old_directory::decode(data);
@@ -26,7 +26,7 @@ pub(crate) fn check(data: &[u8]) {
 fn check_directory(data: &[u8]) {
     let Ok(directory) = Directory::decode(data) else { return };
     let written = directory.encode();
-    // A number has no shorter form than the one written.
+    // The written form of a number is the shortest.
     assert!(written.len() <= data.len(), "{} bytes of {}", written.len(), data.len());
     let again = Directory::decode(&written).expect("our own directory");
     assert_eq!(again.encode(), written);

@@ -1,8 +1,8 @@
-//! The quarantine file, whatever stands in it: a line is added when its point is not in a whole line, and once; after
-//! that none is missing.
+//! The quarantine file with any content: a line is added once, unless its point is already in a
+//! whole line; then none is missing.
 use promkairos::storage::cassandra::quarantine::missing;
 
-/// What the file holds, and after a zero byte the lines that have to stand in it.
+/// The content of the file, and after a zero byte the lines that it has to contain.
 pub(crate) fn check(data: &[u8]) {
     let split = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
     let (file, wanted) = data.split_at(split);
@@ -20,7 +20,7 @@ pub(crate) fn check(data: &[u8]) {
         missing(&after[..], &lines).expect("bytes in memory"),
         (after.len() as u64, Vec::new())
     );
-    // All of them, as a file without any shows, but for those that are there.
+    // All of them, as an empty file shows, except for lines that it contains.
     let (_, all) = missing(&b""[..], &lines).expect("bytes in memory");
     assert!(new.iter().all(|line| lines.iter().any(|one| one == line)) && new.len() <= all.len());
 }

@@ -1,4 +1,4 @@
-//! A frame of an answer to remote read, as `copy` takes it: what it says is bounded by its bytes.
+//! A frame of an answer to remote read, as `copy` receives it: the decoded size is bounded by its bytes.
 use promkairos::wire::read::decode_frame;
 
 pub(crate) fn check(data: &[u8]) {
@@ -6,6 +6,6 @@ pub(crate) fn check(data: &[u8]) {
     let chunks = series.iter().flat_map(|series| &series.chunks);
     let held: usize = chunks.map(|chunk| chunk.data.len()).sum();
     let labels: usize = series.iter().map(|series| series.labels.len()).sum();
-    // A label's length may have been written in more bytes than it needs.
+    // The length of a label may have been encoded in more bytes than it needs.
     assert!(held <= data.len() && labels <= 2 * data.len(), "{held}, {labels} of {}", data.len());
 }

@@ -1,4 +1,4 @@
-//! Patterns: translation never panics, and what is known of a pattern agrees with its matches.
+//! Patterns: translation never panics, and facts derived from a pattern agree with its matches.
 
 use promkairos::model::{MatchOp, Matcher};
 

@@ -1,5 +1,5 @@
-//! Requests with parameters, through the router: any of them gets an answer, never a panic, never an
-//! error of the server but one that says what it may not take.
+//! Requests with parameters, through the router: any of them gets an answer, never a panic, and
+//! never a server error except the one that reports a limit.
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 
@@ -21,14 +21,14 @@ const PATHS: [&str; 13] = [
     "/api/v1/label/",
 ];
 
-/// A byte for the path and whether the parameters are in the body, and the parameters.
+/// A byte for the path and the position of the parameters (URL or body), and the parameters.
 pub(crate) fn check(data: &[u8]) {
     let Some((selector, parameters)) = data.split_first() else { return };
     let path = PATHS[usize::from(selector / 2) % PATHS.len()];
     let request = match selector % 2 {
         0 => {
             let uri = match path.strip_suffix("label/") {
-                // The name of the label as well.
+                // The name of the label is fuzzed as well.
                 Some(api) => [api.as_bytes(), b"label/", parameters].concat(),
                 None => [path.as_bytes(), b"?", parameters].concat(),
             };
@@ -38,7 +38,7 @@ pub(crate) fn check(data: &[u8]) {
             .header("Content-Type", "application/x-www-form-urlencoded")
             .body(Body::from(parameters.to_vec())),
     };
-    // No client can send the others.
+    // No client can send other values.
     let Ok(request) = request else { return };
     let status = server::ask(request);
     let is_refused = status == StatusCode::SERVICE_UNAVAILABLE;

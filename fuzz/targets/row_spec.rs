@@ -1,5 +1,5 @@
-//! What the `spec` table says of rows: any two texts are refused, or cut time so that every timestamp is found again
-//! where it was put. Eight bytes are the timestamp; then stand both texts, a line each.
+//! The row spec in the table `spec`: any two texts are refused, or divide time so that every timestamp is
+//! found again where it was put. The input is a timestamp in eight bytes, then both texts, a line each.
 use promkairos::kairos::RowSpec;
 use promkairos::model::TimeRange;
 
@@ -12,13 +12,13 @@ pub(crate) fn check(data: &[u8]) {
     assert_eq!(spec.unit().as_str(), unit);
     assert_eq!(Ok(spec.width()), width.parse());
     assert!(spec.width() >= 1 && spec.index_ttl_seconds() >= 0);
-    // Before that row times pass the end of what there is.
+    // The row before would begin before the earliest time.
     if timestamp < i64::MIN + spec.width() {
         return;
     }
     let (row, offset) = spec.split(timestamp);
     let kept = spec.timestamp(row, offset);
-    // With seconds the rest of one is lost.
+    // With seconds the fraction is lost.
     assert!((0..1000).contains(&(timestamp - kept)), "{timestamp} is kept as {kept}");
     let within = TimeRange::new(kept, kept);
     let bounds = spec.row_time_bounds(within).expect("a range that is not empty");

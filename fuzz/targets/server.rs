@@ -1,5 +1,5 @@
-//! Routers over stores in memory, made once: one whose store holds the series of `dataset`, one whose store is
-//! empty before each request.
+//! Routers over stores in memory, made once: one store holds the series of `dataset`, the other is
+//! emptied before each request.
 
 use std::sync::{Arc, LazyLock};
 
@@ -46,7 +46,7 @@ pub(crate) fn ask(request: Request<Body>) -> StatusCode {
     send(&FILLED, request)
 }
 
-/// The same of the router over the empty store, which is emptied again.
+/// The status of the answer of the router over the empty store, which is emptied again.
 pub(crate) fn ask_empty(request: Request<Body>) -> StatusCode {
     let (router, store) = &*EMPTY;
     let status = send(router, request);
@@ -56,12 +56,12 @@ pub(crate) fn ask_empty(request: Request<Body>) -> StatusCode {
     status
 }
 
-/// The same of any router.
+/// The status of the answer of any router.
 pub(crate) fn send(router: &Router, request: Request<Body>) -> StatusCode {
     RUNTIME.block_on(async {
         let answer = router.clone().oneshot(request).await.expect("an answer");
         let status = answer.status();
-        // One that breaks off is an answer too.
+        // A truncated answer is allowed too.
         let _ = to_bytes(answer.into_body(), 1 << 24).await;
         status
     })

@@ -1,5 +1,5 @@
-//! A file of settings: what is taken of it means the same when flags say it, and what is refused says
-//! where it stands.
+//! A settings file: accepted values mean the same as flags, and a refusal names the file and the
+//! line.
 use std::fs;
 use std::sync::LazyLock;
 
@@ -10,9 +10,9 @@ use tempfile::TempDir;
 static COMMAND: LazyLock<Command> =
     LazyLock::new(|| Command::new("fuzz").no_binary_name(true).args(arguments()));
 
-/// Most files are refused before there is a flag to look at.
+/// No flags: most files are refused before flags matter.
 static NO_FLAGS: LazyLock<ArgMatches> = LazyLock::new(|| matches(&[]));
-/// Where the file of each run is.
+/// Folder of the file of each run.
 static FOLDER: LazyLock<TempDir> =
     LazyLock::new(|| tempfile::tempdir_in("/dev/shm").expect("a folder in memory"));
 
@@ -44,7 +44,7 @@ pub(crate) fn check(data: &[u8]) {
     assert_eq!(meaning(&taken), meaning(&repeated), "{flags:?}");
 }
 
-/// The file stands in the error, with a line that it has.
+/// The error names the file, and a line that the file has.
 fn refused(error: &ConfigError, lines: usize) {
     let text = error.to_string();
     let (_, behind) = text.split_once("/settings.toml").unwrap_or_else(|| panic!("{text}"));

@@ -1,5 +1,5 @@
-//! What a keyspace records of the tag index, in JSON that any adapter may have written: it is read or
-//! refused, one of another format always; what is read is written and read again as the same.
+//! A keyspace's record of the tag index, in JSON that any adapter may have written: it is read or
+//! refused; another format is always refused; what is read is written and read again as the same.
 use promkairos::storage::cassandra::tag_index_document::{Adapter, Document, decode, encode};
 
 pub(crate) fn check(data: &[u8]) {

@@ -1,5 +1,5 @@
-//! The file of headers for the collector of traces: every line that says something is a header that can be sent, or
-//! the file is refused with the number of a line, and nothing of what stands in it is repeated.
+//! The file of headers for the trace collector: every line with content is a valid header, or the
+//! file is refused with a line number, and the error repeats nothing of the content.
 use promkairos::config::TracesConfig;
 
 pub(crate) fn check(data: &[u8]) {
@@ -21,7 +21,7 @@ pub(crate) fn check(data: &[u8]) {
     }
 }
 
-/// The words are ours; a number is that of a line.
+/// The error is one of a fixed set, and its number is that of a line with content.
 fn refused(why: &str, text: &str) {
     const NONE: &str = "holds no header, such as x-api-key=...";
     const WORDS: [&str; 3] =

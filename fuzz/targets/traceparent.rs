@@ -1,5 +1,5 @@
-//! The headers of W3C's trace context: one of its form decides whether a request is traced and as a part of
-//! what; of any other nothing is made up.
+//! The headers of W3C's trace context: a valid one decides whether a request is traced, and its
+//! parent; any other is ignored.
 use std::sync::LazyLock;
 
 use opentelemetry::Context;
@@ -7,7 +7,7 @@ use opentelemetry::trace::TraceContextExt;
 use promkairos::config::TracesConfig;
 use promkairos::telemetry::Traces;
 
-/// One that traces nothing unless its sender wants it, and one that traces everything.
+/// One traces nothing unless the sender wants it, the other traces everything.
 static TRACES: LazyLock<[Traces; 2]> = LazyLock::new(|| {
     [0.0, 1.0].map(|sampling| {
         // Nothing is sent: there are no spans.
@@ -17,7 +17,7 @@ static TRACES: LazyLock<[Traces; 2]> = LazyLock::new(|| {
     })
 });
 
-/// Both headers, with the end of a line between them.
+/// Both headers, separated by a newline.
 pub(crate) fn check(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     let (traceparent, tracestate) = text.split_once('\n').unwrap_or((text, ""));
@@ -26,14 +26,14 @@ pub(crate) fn check(data: &[u8]) {
         assert_eq!(said, Some((ids.to_owned(), is_sampled)), "{traceparent:?}");
     }
     if let Some((ids, is_sampled)) = said {
-        // What was read of any other form can be written in this one.
+        // Whatever form was read can be written in this one.
         let again = format!("00-{ids}-{:02x}", u8::from(is_sampled));
         assert_eq!(decision(&again, ""), Some((ids, is_sampled)), "{traceparent:?}");
     }
 }
 
-/// What the sender says: the numbers of trace and span where it wants the request traced, else zeros; and
-/// whether it does. `None` = it says nothing that can be read.
+/// The sender's decision: the ids of trace and span if it wants the request traced, else zeros; and
+/// whether it does. `None` = no valid header.
 fn decision(traceparent: &str, tracestate: &str) -> Option<(String, bool)> {
     let header = |name: &str| match name {
         "traceparent" => Some(traceparent),
@@ -55,7 +55,7 @@ fn decision(traceparent: &str, tracestate: &str) -> Option<(String, bool)> {
     }
 }
 
-/// Stands for the numbers of a request that its sender does not want traced: nobody asks for them.
+/// Placeholder for the ids of a request that its sender does not want traced: they are not used.
 const NOT_TRACED: &str = "00000000000000000000000000000001-0000000000000001";
 
 fn ids(context: &Context) -> String {
@@ -64,7 +64,7 @@ fn ids(context: &Context) -> String {
     format!("{}-{}", span.trace_id(), span.span_id())
 }
 
-/// The numbers in a header of exactly the form that all versions have in common, and whether it is sampled.
+/// The ids in a header of exactly the form that all versions share, and whether it is sampled.
 fn of_the_form(header: &str) -> Option<(&str, bool)> {
     let is_hex = |text: &str| text.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'));
     let parts: Vec<&str> = header.split('-').collect();

@@ -1,4 +1,4 @@
-//! The web configuration: a file that is taken prints nothing of its secrets.
+//! The web configuration: an accepted file never prints its secrets.
 use std::fs;
 
 use promkairos::config::WebConfig;

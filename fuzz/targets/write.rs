@@ -1,4 +1,4 @@
-//! Remote write: any message decodes or is refused, and a replay gives the same batch.
+//! Remote write: any message decodes or is refused, and a replay decodes to the same batch.
 
 use promkairos::limits::LABEL_LIMITS;
 use promkairos::model::{Body, Protocol, WriteBatch};

@@ -1,9 +1,9 @@
-//! Queries while samples are sent: so many a second, each over another range, the newest samples
-//! that were sent at its end.
+//! Queries while samples are sent, at a fixed rate, each over another range that ends at the newest
+//! samples sent.
 //!
-//! They are due at fixed times, however long the ones before took; several are asked at a time.
-//! Where the server is too slow for that, fewer are answered, and the figures say how many. How
-//! long a query took is counted from when it was asked.
+//! Queries are due at fixed times, however long earlier ones took; several run concurrently. If the
+//! server is too slow for the rate, fewer are answered, and the figures show how many. The time of
+//! a query counts from when it was sent.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,12 +17,12 @@ use crate::http::Connection;
 use crate::record::Subject;
 use crate::timing::quantile_ms;
 
-/// Queries that are under way at a time.
+/// Concurrent queries.
 const AT_A_TIME: usize = 4;
 
 #[derive(Args)]
 pub struct Queries {
-    /// Queries a second while the samples are sent.
+    /// Queries per second while the samples are sent.
     #[arg(long, default_value_t = 0.0)]
     queries_per_second: f64,
     /// Path of these queries with its query string, encoded, without the range and the step.
@@ -33,7 +33,7 @@ pub struct Queries {
     query_minutes: i64,
 }
 
-/// How far the sending is: the newest time that a server has taken, in milliseconds.
+/// Progress of the sending: the newest time that a server has accepted, in milliseconds.
 pub struct Progress {
     newest: AtomicI64,
     ended: AtomicBool,
@@ -53,7 +53,7 @@ impl Progress {
     }
 }
 
-/// How long the answered queries took.
+/// The times that the answered queries took.
 #[derive(Default)]
 pub struct Asked {
     times: Vec<Duration>,
@@ -64,7 +64,7 @@ impl Asked {
         self.times.extend(more.times);
     }
 
-    /// Prints nothing when nothing was asked.
+    /// Prints the figures, unless no query was sent.
     pub fn print(&self, subject: &Subject, seconds: f64) {
         if !self.times.is_empty() {
             subject.print("queries answered", self.times.len() as f64 / seconds, "queries/s");
@@ -74,7 +74,7 @@ impl Asked {
     }
 }
 
-/// Asks until the sending has ended.
+/// Sends queries until the sending of samples has ended.
 pub fn ask(address: SocketAddr, options: &Queries, progress: &Progress) -> io::Result<Asked> {
     let mut asked = Asked::default();
     if options.queries_per_second == 0.0 {
@@ -117,7 +117,7 @@ fn ask_in_turn(
     }
 }
 
-/// No two turns ask for the same range: they differ by a millisecond at least.
+/// The path of a query. Ranges of any two queries differ by at least a millisecond.
 fn path(options: &Queries, newest: i64, turn: usize) -> String {
     let end = newest - turn as i64 % 15_000;
     let start = end - options.query_minutes * 60_000;

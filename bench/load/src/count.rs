@@ -1,5 +1,5 @@
-//! `load count` reads what is stored by remote read, counts it and times it; `load stored` lets the
-//! server count by PromQL, which every peer can.
+//! `load count` reads the stored samples by remote read, counts them and times the read; `load
+//! stored` lets the server count by PromQL, which every peer supports.
 
 use std::io;
 use std::net::SocketAddr;
@@ -29,10 +29,10 @@ pub struct ReadOptions {
     /// How often to read.
     #[arg(long, default_value_t = 1)]
     rounds: usize,
-    /// Samples that are to be there; fewer or more are an error.
+    /// Expected number of samples; fewer or more are an error.
     #[arg(long)]
     expected: Option<u64>,
-    /// Name of what is read.
+    /// Name of the load.
     #[arg(long, default_value = "read")]
     figure: String,
     #[command(flatten)]
@@ -71,17 +71,17 @@ pub struct StoredOptions {
     /// Scrapes.
     #[arg(long)]
     scrapes: usize,
-    /// Samples that are to be there.
+    /// Expected number of samples.
     #[arg(long)]
     expected: u64,
     #[command(flatten)]
     subject: Subject,
 }
 
-/// Prints what share of the samples is there. What is not all there is said on standard error too.
+/// Prints the share of the samples that is stored. Missing samples are reported on standard error too.
 pub fn stored(options: &StoredOptions) -> io::Result<()> {
     let mut samples = 0;
-    // A window at a time, so that no limit on the samples of a query is in the way.
+    // A window at a time, to stay below limits on the samples of a query.
     for first in (0..options.scrapes).step_by(WINDOW) {
         let scrapes = WINDOW.min(options.scrapes - first);
         samples += count_window(options, first, scrapes)?;
@@ -94,13 +94,13 @@ pub fn stored(options: &StoredOptions) -> io::Result<()> {
     Ok(())
 }
 
-/// Scrapes that are counted by one query.
+/// Scrapes counted by one query.
 const WINDOW: usize = 40;
 
 fn count_window(options: &StoredOptions, first: usize, scrapes: usize) -> io::Result<u64> {
     let interval = crate::shape::SCRAPE_INTERVAL / 1000;
     let end = options.start / 1000 + (first + scrapes - 1) as i64 * interval;
-    // The start of a range is not part of it.
+    // The range excludes its start.
     let range = scrapes as i64 * interval;
     let selector = format!("%7B__name__%3D~%22{}_.%2B%22%7D", options.prefix);
     let count = format!("sum(count_over_time({selector}%5B{range}s%5D))");

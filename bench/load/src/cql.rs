@@ -1,7 +1,7 @@
-//! `load cql`: the bare driver, a prepared statement a row, or unlogged batches for one partition.
+//! `load cql`: the bare driver, with a prepared statement a row, or unlogged batches for one partition.
 //!
-//! It writes rows of the shape of `data_points` (a key of about 308 bytes, a value of eight) into a
-//! table of its own and counts those of one partition back.
+//! It writes rows of the shape of `data_points` (a key of about 308 bytes, a value of eight) into its
+//! own table and counts the rows of one partition back.
 
 use std::io;
 use std::sync::Arc;
@@ -28,10 +28,10 @@ pub struct Options {
     /// Rows of each partition.
     #[arg(long, default_value_t = 20)]
     rows: u64,
-    /// Rows of one partition that are sent together.
+    /// Rows of one partition in a batch.
     #[arg(long, default_value_t = 1)]
     batch: u64,
-    /// Copies of each row. LOCAL_QUORUM of them answer.
+    /// Copies of each row. Writes use LOCAL_QUORUM.
     #[arg(long, default_value_t = 1)]
     replication: u32,
     /// Statements in flight.
@@ -40,7 +40,7 @@ pub struct Options {
     /// Processes of Cassandra, for their CPU time.
     #[arg(long = "pid")]
     pids: Vec<u32>,
-    /// Name of what is measured.
+    /// Name of the load.
     #[arg(long, default_value = "ingest")]
     figure: String,
     #[command(flatten)]
@@ -61,7 +61,7 @@ async fn write_rows(options: &Options) -> Result<(), Failure> {
     let session = SessionBuilder::new().known_node(&options.address).build().await?;
     let insert = table(&session, options.replication).await?;
     let writer = Arc::new(Writer { session, insert, series: options.series, rows: options.rows });
-    // Round after round, as scrapes come: the partitions in turn, a batch of each.
+    // Round after round, in the order of scrapes: a batch of each partition.
     let rounds = options.rows.div_ceil(options.batch);
     let (next, all) = (Arc::new(AtomicU64::new(0)), options.series * rounds);
     let (batch, cpu) = (options.batch, CpuClock::start(&options.pids));
@@ -94,7 +94,7 @@ async fn write_rows(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes the table anew; gives the statement that writes a row.
+/// Creates the table anew; returns the statement that writes a row.
 async fn table(session: &Session, replication: u32) -> Result<PreparedStatement, Failure> {
     let keyspace = format!(
         "CREATE KEYSPACE IF NOT EXISTS bench_driver WITH replication = \
@@ -123,7 +123,7 @@ struct Writer {
 type Row = (Vec<u8>, [u8; 4], [u8; 8], i64);
 
 impl Writer {
-    /// Writes the rows of a turn: the next `batch` rows of one partition, as far as there are any.
+    /// Writes a batch: the next `batch` rows of one partition, or the rest of them.
     async fn write(&self, turn: u64, batch: u64) -> Result<(), Failure> {
         let (partition, first) = (turn % self.series, turn / self.series * batch);
         let mut rows: Vec<Row> =
@@ -147,7 +147,7 @@ impl Writer {
         (key(partition), column, value, 1_700_000_000_000 + row as i64)
     }
 
-    /// The rows of one partition, counted back.
+    /// Counts the rows of one partition.
     async fn count_one(&self) -> Result<i64, Failure> {
         let query = "SELECT count(*) FROM bench_driver.data_points WHERE key = ?";
         let result = self.session.query_unpaged(query, (key(0),)).await?.into_rows_result()?;

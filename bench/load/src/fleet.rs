@@ -1,8 +1,8 @@
 //! The remote-write bodies of a share of a fleet, scrape by scrape.
 //!
-//! A share is sent by one connection, so that the scrapes of a series stay in order, as the shards
-//! of a Prometheus keep them. Every body has new times and values. With churn, series give way to
-//! new ones at a steady pace; those that end get no stale marker.
+//! A share is sent over one connection, which keeps the scrapes of a series in order, as a shard of
+//! Prometheus does. Every body has new times and values. With churn, new series replace old ones at
+//! a steady rate; the old ones get no stale marker.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use crate::shape::{Pairs, SCRAPE_INTERVAL, Shape, Values};
 /// Scrapes in an hour.
 const SCRAPES_AN_HOUR: f64 = 3_600_000.0 / SCRAPE_INTERVAL as f64;
 
-/// What the bodies look like.
+/// The form of the bodies.
 #[derive(Debug, Clone, Args)]
 pub struct Form {
     /// Version of remote write.
@@ -24,7 +24,7 @@ pub struct Form {
     /// Samples in a request.
     #[arg(long, default_value_t = 2000)]
     pub samples: usize,
-    /// Percent of the series that give way to new ones in an hour of scrapes.
+    /// Percent of the series that are replaced by new ones in an hour of scrapes.
     #[arg(long, default_value_t = 0.0)]
     pub churn: f64,
 }
@@ -54,12 +54,12 @@ impl Protocol {
     }
 }
 
-/// Some series of a fleet and their present values.
+/// Some series of a fleet and their current values.
 pub struct Share {
     shape: Shape,
     form: Form,
     series: Range<usize>,
-    /// Raw labels of each.
+    /// Encoded labels of each series.
     labels: Vec<Vec<u8>>,
     values: Values,
     /// Scrapes made so far.
@@ -67,7 +67,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// The series of these numbers.
+    /// The share with the series of these numbers.
     pub fn new(shape: &Shape, form: &Form, series: Range<usize>) -> Self {
         let labels = series.clone().map(|number| raw_labels(&shape.labels(number))).collect();
         let values = Values::new(series.len());
@@ -79,7 +79,7 @@ impl Share {
         self.series.len().div_ceil(self.form.samples)
     }
 
-    /// Lets series give way as in so many scrapes that are not made.
+    /// Replaces series as during this number of scrapes, without making the scrapes.
     pub fn skip(&mut self, scrapes: usize) {
         for _ in 0..scrapes {
             self.replace_series();
@@ -87,7 +87,7 @@ impl Share {
         }
     }
 
-    /// The snappy bodies of the next scrape, which is at `timestamp` in milliseconds.
+    /// The Snappy bodies of the next scrape, at `timestamp` in milliseconds.
     pub fn scrape(&mut self, timestamp: i64) -> Vec<Vec<u8>> {
         self.replace_series();
         self.scrapes += 1;
@@ -109,8 +109,8 @@ impl Share {
         bodies
     }
 
-    /// Replaces the series whose turn has come since the scrape before. The turns go round the
-    /// whole fleet; each share minds its own.
+    /// Replaces the series that are due since the previous scrape. The order runs through the whole
+    /// fleet; each share replaces its own series.
     fn replace_series(&mut self) {
         let all = self.shape.series;
         let an_hour = all as f64 * self.form.churn / 100.0;

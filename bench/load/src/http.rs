@@ -1,33 +1,32 @@
-//! A blocking HTTP/1.1 connection to 127.0.0.1 that writes ready bodies and reads answers.
+//! A blocking HTTP/1.1 connection to 127.0.0.1 that writes prepared bodies and reads answers.
 //!
-//! It connects anew where the server has said `Connection: close`, as promkairos does where it has
-//! not read a body, and where it was closed before the first byte of an answer: then the same
-//! request is sent again, which does no harm to what a server has taken already. An answer that is
-//! cut off is an error.
+//! It reconnects after `Connection: close`, which promkairos sends if it has not read a body, and
+//! if the connection was closed before the first byte of an answer: then the same request is sent
+//! again, which does not change what a server has already accepted. A truncated answer is an error.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-/// How often a request is sent at most while the server closes before it answers.
+/// Most attempts of a request while the server closes before it answers.
 const ATTEMPTS: usize = 3;
 
-/// One connection at a time, kept as long as the server keeps it.
+/// One connection at a time, kept as long as the server keeps it open.
 pub struct Connection {
     reader: BufReader<TcpStream>,
     address: SocketAddr,
     head: String,
-    /// The server has said that it closes the connection.
+    /// Whether the server announced that it closes the connection.
     closing: bool,
 }
 
-/// Status of an answer and its body.
+/// Status and body of an answer.
 pub struct Answer {
     pub status: u16,
     pub body: Vec<u8>,
 }
 
 impl Answer {
-    /// The body of a success; anything else is an error with the server's words.
+    /// The body of a success; any other status is an error with the server's text.
     pub fn expect_success(self) -> io::Result<Vec<u8>> {
         if (200..300).contains(&self.status) {
             return Ok(self.body);
@@ -48,7 +47,7 @@ impl Connection {
         Self::new(address, get_head(address, path))
     }
 
-    /// Lets the requests that follow get `path`.
+    /// Makes later requests GET `path`.
     pub fn get(&mut self, path: &str) {
         self.head = get_head(self.address, path);
     }
@@ -123,11 +122,11 @@ impl Connection {
         }
     }
 
-    /// Sends a request; gives the first line of the answer, `None` where the connection was closed
-    /// before the first byte of it.
+    /// Sends a request; returns the first line of the answer, `None` if the connection was closed
+    /// before its first byte.
     fn first_line(&mut self, request: &[u8]) -> io::Result<Option<String>> {
         match self.reader.get_mut().write_all(request) {
-            // A server that does not read all of a body may have answered all the same.
+            // A server may answer without reading the whole body.
             Err(error) if !is_closed(&error) => return Err(error),
             _ => {}
         }
@@ -176,26 +175,26 @@ pub mod tests {
 
     use super::*;
 
-    /// A header that says that the connection ends.
+    /// The header that announces the end of the connection.
     const CLOSE: &str = "Connection: close\r\n";
 
-    /// What a server does with a request that it has read.
+    /// A server's reaction to a request.
     #[derive(Clone, Copy)]
     pub enum Act {
         /// Answers and keeps the connection.
         Keep(u16),
-        /// Answers, says that it closes the connection, and does.
+        /// Answers, announces that it closes the connection, and closes it.
         Close(u16),
-        /// Answers, and closes the connection without a word.
+        /// Answers, and closes the connection without announcing it.
         CloseSilently(u16),
         /// Closes the connection without an answer.
         Nothing,
-        /// Answers with the beginning of a first line.
+        /// Sends the beginning of the first line.
         CutOff,
     }
 
-    /// A server that does this with the requests that come, one after the other; it gives their
-    /// bodies.
+    /// A server that reacts to consecutive requests with these acts; returns the bodies of the
+    /// requests.
     pub fn serve(acts: &'static [Act]) -> (SocketAddr, JoinHandle<Vec<Vec<u8>>>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("bound");

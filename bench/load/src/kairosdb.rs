@@ -1,7 +1,7 @@
-//! `load kairosdb-send` and `load kairosdb-query`: KairosDB's own REST, for comparison.
+//! `load kairosdb-send` and `load kairosdb-query`: KairosDB's own REST API, for comparison.
 //!
-//! KairosDB answers a write before it is stored, so the clock goes on until it is. How long a request
-//! takes is until that answer, and is no figure of what stores first.
+//! KairosDB answers a write before it is stored, so the clock runs until it is. The time of a
+//! request ends at that answer, and is not comparable with servers that store first.
 
 use std::io;
 use std::net::SocketAddr;
@@ -47,7 +47,7 @@ pub struct SendOptions {
     subject: Subject,
 }
 
-/// Sends points one a series, as remote write does.
+/// Sends one point a series, as remote write does.
 pub fn send(options: &SendOptions) -> io::Result<()> {
     let bodies = bodies(options);
     let runtime = tokio::runtime::Runtime::new()?;
@@ -81,7 +81,7 @@ pub fn send(options: &SendOptions) -> io::Result<()> {
     Ok(())
 }
 
-/// How long each request took until it was accepted.
+/// Sends the requests; returns how long each took until it was accepted.
 fn post_all(
     options: &SendOptions,
     bodies: &[Vec<u8>],
@@ -146,14 +146,14 @@ pub struct QueryOptions {
     /// How often to ask.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Name of what is asked.
+    /// Name of the load.
     #[arg(long, default_value = "read")]
     figure: String,
     #[command(flatten)]
     subject: Subject,
 }
 
-/// Asks for all series of the metrics, each apart.
+/// Queries all series of the metrics, ungrouped.
 pub fn query(options: &QueryOptions) -> io::Result<()> {
     let tags: serde_json::Map<String, Value> = options
         .tags

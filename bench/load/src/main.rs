@@ -1,10 +1,10 @@
-//! Load generator: sends remote-write bodies made beforehand, counts what is stored, asks, and
+//! Load generator: sends prepared remote-write bodies, counts what is stored, runs queries, and
 //! measures the bare Cassandra driver for comparison.
 //!
-//! Bodies are made before the clock starts, each with new timestamps and values, so that the
-//! clock sees the sending alone. The generator shares the machine with the server; it writes ready
-//! bytes to blocking sockets and does nothing else. It prints records, and makes tables and plots
-//! of them; it starts and stops no server.
+//! Bodies are prepared before the clock starts, each with new timestamps and values, so that only
+//! the sending is timed. The generator shares the machine with the server; it only writes prepared
+//! bytes to blocking sockets. It prints records, and makes tables and plots of them; it starts and
+//! stops no server.
 
 mod beside;
 mod count;
@@ -40,7 +40,7 @@ enum Command {
     Stored(count::StoredOptions),
     /// Counts what is stored by remote read, and times it.
     Count(count::ReadOptions),
-    /// Asks Prometheus' HTTP API, and times it.
+    /// Queries Prometheus' HTTP API, and times it.
     Query(query::Options),
     /// Writes rows with the bare driver.
     Cql(cql::Options),
@@ -54,7 +54,7 @@ enum Command {
     Table(table::Options),
     /// Prints how two builds differ, from the records of `bench/pairs.sh`.
     Pairs(pairs::Options),
-    /// Draws how costs grow with the load.
+    /// Plots how costs grow with the load.
     Plot(plot::Options),
 }
 

@@ -1,9 +1,9 @@
-//! `load pairs`: how a build differs from an earlier one, of records in which both were measured in turn.
+//! `load pairs`: compares a build with an earlier one, from records in which both were measured alternately.
 //!
-//! Of each figure the ratio within a turn is taken: the build's rate divided by that of the earlier one, or the
-//! earlier one's time or size divided by that of the build. Below 1 the build is worse. The interval holds the median
-//! of such ratios in 95 of 100 runs, whatever their distribution is: its ends are two of the sorted ratios, chosen by
-//! the binomial distribution (Conover, Practical Nonparametric Statistics, 3.2). Fewer than six turns have none.
+//! For each figure the ratio within a round is taken: the build's rate divided by the earlier one's rate, or the
+//! earlier one's time or size divided by the build's. Below 1 the build is worse. The interval holds the median of
+//! such ratios in 95 of 100 runs, whatever their distribution is: its ends are two of the sorted ratios, chosen by
+//! the binomial distribution (Conover, Practical Nonparametric Statistics, 3.2). It needs at least six rounds.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,19 +14,19 @@ use clap::Args;
 use crate::record::{self, Record};
 use crate::table::{Better, better, digits, distinct, median, row, with_prefix};
 
-/// What the interval must lie beyond for a figure to be worse or better.
+/// A figure is worse or better if the whole interval differs from 1 by more than this.
 const TOLERANCE: f64 = 0.03;
-/// How often at most the median may lie outside of the interval.
+/// Highest probability that the median lies outside of the interval.
 const OUTSIDE: f64 = 0.05;
 
 #[derive(Args)]
 pub struct Options {
     /// File with one record a line.
     records: PathBuf,
-    /// Name of the earlier build in them.
+    /// Name of the earlier build in the records.
     #[arg(long, default_value = "before")]
     before: String,
-    /// Name of the build that it is compared with.
+    /// Name of the build to compare with it.
     #[arg(long, default_value = "after")]
     after: String,
 }
@@ -77,10 +77,10 @@ fn table(records: &[Record], before: &str, after: &str) -> String {
     out
 }
 
-/// The first and the last of the sorted ratios between which the median lies.
+/// The two sorted ratios between which the median lies.
 fn interval(sorted: &[f64]) -> Option<(f64, f64)> {
     let count = sorted.len();
-    // `term` is the chance that `number` ratios lie below the median, `below` that no more than `number` do.
+    // `term` is the probability that `number` ratios are below the median, `below` that at most `number` are.
     let (mut term, mut below, mut left_out) = (0.5_f64.powi(count as i32), 0.0, 0);
     for number in 0..count / 2 {
         below += term;

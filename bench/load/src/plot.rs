@@ -1,8 +1,8 @@
-//! `load plot`: how costs grow with the number of series, or with the hours they span, as SVG.
+//! `load plot`: plots how costs grow with the number of series, or with the hours, as SVG.
 //!
-//! A panel a cost, a line a server, both axes logarithmic. The grey line is what growing with the
-//! load itself looks like from the first point of promkairos; below it is cheaper. Only loads whose
-//! names end in `N series x H h` are drawn.
+//! A panel for each cost, a line for each server, both axes logarithmic. The grey line shows growth
+//! proportional to the load from the first point of promkairos; below it is cheaper. Only loads
+//! whose names end in `N series x H h` are plotted.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -15,7 +15,7 @@ use plotters::prelude::*;
 
 use crate::record::{self, Record};
 
-/// The costs that are drawn, where they were measured, and their units.
+/// The plotted costs, the loads that measure them, and their units.
 const COSTS: [(&str, &str); 6] = [
     ("server CPU", "s"),
     ("peak memory", "B"),
@@ -26,7 +26,7 @@ const COSTS: [(&str, &str); 6] = [
 ];
 const COLORS: [RGBColor; 4] =
     [RGBColor(31, 119, 180), RGBColor(230, 80, 30), RGBColor(110, 60, 160), RGBColor(40, 140, 60)];
-/// Pixels of a panel.
+/// Size of a panel in pixels.
 const PANEL: (u32, u32) = (480, 320);
 
 #[derive(Args)]
@@ -45,7 +45,7 @@ pub struct Options {
 enum By {
     /// The series, over one hour.
     Series,
-    /// The hours, of the fewest series.
+    /// The hours, of the smallest number of series.
     Hours,
 }
 
@@ -62,7 +62,7 @@ pub fn run(options: &Options) -> io::Result<()> {
     draw(options, &panels).map_err(|error| io::Error::other(error.to_string()))
 }
 
-/// The points of each server, by what grows.
+/// The points of each server, as x and y.
 type Panel = BTreeMap<String, Vec<(f64, f64)>>;
 
 fn panel(records: &[Record], cost: &str, by: By) -> Panel {
@@ -83,7 +83,7 @@ fn panel(records: &[Record], cost: &str, by: By) -> Panel {
     panel
 }
 
-/// Series and hours of a load.
+/// The number of series and of hours in the name of a load.
 fn size(load: &str) -> Option<(f64, f64)> {
     let (series, hours) = load.split_once(" series x ")?;
     let hours = hours.strip_suffix(" h")?.parse().ok()?;
@@ -146,7 +146,7 @@ fn draw_panel(area: &Area<'_>, title: &str, panel: &Panel, by: By) -> Result<(),
     Ok(())
 }
 
-/// What grows with the load itself, from the first point of promkairos to the largest load.
+/// Growth proportional to the load, from the first point of promkairos to the largest load.
 fn guide(panel: &Panel, all: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let first = panel.get("promkairos").and_then(|line| line.first());
     let Some((x, y)) = first.copied() else { return Vec::new() };
@@ -158,7 +158,7 @@ fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, 0.0), |(low, high), value| (value.min(low), value.max(high)))
 }
 
-/// `20k`, `1M`; small numbers as they are.
+/// `20k`, `1M`; small numbers unchanged.
 fn with_prefix(value: f64) -> String {
     let prefixes = [(1e9, "G"), (1e6, "M"), (1e3, "k")];
     match prefixes.into_iter().find(|(least, _)| value >= *least) {

@@ -2,24 +2,24 @@
 
 use std::fs;
 
-/// The CPU time that processes take from its start on.
+/// The CPU time that processes use after its start.
 pub struct CpuClock {
     pids: Vec<u32>,
     start: Option<f64>,
 }
 
 impl CpuClock {
-    /// Starts it.
+    /// Starts the clock.
     pub fn start(pids: &[u32]) -> Self {
         Self { pids: pids.to_vec(), start: cpu_seconds(pids) }
     }
 
-    /// Starts one for this process.
+    /// Starts the clock for this process.
     pub fn start_own() -> Self {
         Self::start(&[std::process::id()])
     }
 
-    /// CPU seconds since the start, user and system; NaN where there is no process to look at.
+    /// CPU seconds since the start, user and system; NaN without a process.
     pub fn seconds(&self) -> f64 {
         let times = cpu_seconds(&self.pids).zip(self.start);
         times.map_or(f64::NAN, |(now, start)| now - start)
@@ -29,14 +29,14 @@ impl CpuClock {
 fn cpu_seconds(pids: &[u32]) -> Option<f64> {
     sum(pids, |pid| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // Fields count from after the command, which may hold blanks: utime is 14, stime is 15.
+        // Fields are counted after the command, which may contain blanks: utime is 14, stime is 15.
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
         Some((ticks(11)? + ticks(12)?) / 100.0)
     })
 }
 
-/// Peak resident memory of processes in bytes, summed up; `None` where there is none to look at.
+/// Peak resident memory of processes in bytes, summed; `None` without a process.
 pub fn peak_rss(pids: &[u32]) -> Option<f64> {
     sum(pids, |pid| {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
@@ -45,7 +45,7 @@ pub fn peak_rss(pids: &[u32]) -> Option<f64> {
     })
 }
 
-/// Lets the peak resident memory of processes begin anew; gives their present one in bytes.
+/// Resets the peak resident memory of processes; returns their current one in bytes.
 pub fn forget_peak_rss(pids: &[u32]) -> Option<f64> {
     for pid in pids {
         // 5: see proc(5), clear_refs.

@@ -1,6 +1,5 @@
-//! `load query`: a request of Prometheus' HTTP API, timed; promkairos, Prometheus and
-//! VictoriaMetrics answer the same ones. An answer without a result is an error: it would measure
-//! nothing.
+//! `load query`: times a request of Prometheus' HTTP API, which promkairos, Prometheus and
+//! VictoriaMetrics answer. An answer without a result is an error, because it would measure nothing.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,13 +20,13 @@ pub struct Options {
     /// Path with its query string, encoded.
     #[arg(long)]
     path: String,
-    /// How often to ask.
+    /// Number of requests.
     #[arg(long, default_value_t = 6)]
     rounds: usize,
     /// Processes of the server, for the memory of the first request.
     #[arg(long = "pid")]
     pids: Vec<u32>,
-    /// Name of what is asked.
+    /// Name of the load.
     #[arg(long, default_value = "query")]
     figure: String,
     #[command(flatten)]

@@ -1,6 +1,5 @@
-//! One remote read, streamed, whose samples are counted without decoding them.
-//!
-//! A chunk says in its first two bytes how many samples it holds.
+//! One streamed remote read, whose samples are counted without decoding them: the first two bytes
+//! of a chunk hold its number of samples.
 
 use std::io;
 use std::net::SocketAddr;
@@ -29,7 +28,7 @@ pub fn connect(address: SocketAddr) -> io::Result<Connection> {
     Connection::open(address, "/api/v1/read", HEADERS)
 }
 
-/// Reads everything that matches in the closed range of milliseconds; gives how many samples came.
+/// Reads everything that matches in the closed range of milliseconds; returns the number of samples.
 pub fn read(
     connection: &mut Connection,
     matchers: &[Matcher],
@@ -81,7 +80,7 @@ fn request(matchers: &[Matcher], (start, end): (i64, i64)) -> Vec<u8> {
     request
 }
 
-/// The payload of the first frame and what follows; `None` when it is not all there yet.
+/// The payload of the first frame and the rest; `None` if the frame is incomplete.
 fn split_frame(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = varint(bytes)?;
     let rest = rest.get(4..)?;
@@ -96,7 +95,7 @@ fn count_frame(frame: &[u8]) -> u64 {
     data.map(|data| u64::from(data[0]) << 8 | u64::from(data[1])).sum()
 }
 
-/// The length-delimited fields of a message that have this tag; varints are passed over.
+/// The length-delimited fields of a message with the tag `wanted`; varints are skipped.
 fn fields(mut bytes: &[u8], wanted: u64) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         loop {

@@ -1,8 +1,7 @@
-//! What is measured: one JSON object a line, of a server, a load, a figure, a value and its unit.
+//! The measurements: one JSON object a line, with a server, a load, a figure, a value and its unit.
 //!
-//! Every command prints such lines and nothing else, so that a run is the lines of its commands one
-//! after the other. Which figures may be compared is said by their names alone: the same load and
-//! figure of two servers stand in one row of the table.
+//! Every command prints only such lines, so that a run is the concatenated output of its commands.
+//! Names decide what is comparable: the same load and figure of two servers share a row of the table.
 
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
@@ -13,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::timing::quantile_ms;
 
-/// Whom and what a command measures.
+/// Names of a measurement.
 #[derive(Debug, Clone, Args)]
 pub struct Subject {
     /// Name of the server.
@@ -22,16 +21,16 @@ pub struct Subject {
     /// Name of the load.
     #[arg(long, default_value = "load")]
     load: String,
-    /// Which turn of the same measurement this is.
+    /// Number of the round, if the measurement is repeated.
     #[arg(long, default_value_t = 1)]
     round: u32,
-    /// Print these figures only.
+    /// Print only these figures.
     #[arg(long)]
     only: Vec<String>,
 }
 
 impl Subject {
-    /// Prints a figure, unless others are wanted. What cannot be measured is no figure.
+    /// Prints a figure, if it is wanted. A value that could not be measured is not printed.
     pub fn print(&self, figure: &str, value: f64, unit: &str) {
         let wanted = self.only.is_empty() || self.only.iter().any(|only| only == figure);
         if wanted && value.is_finite() {
@@ -47,7 +46,7 @@ impl Subject {
         }
     }
 
-    /// Prints the first of the times that the same took, and the median of the others.
+    /// Prints the first of several times, and the median of the others.
     pub fn print_times(&self, figure: &str, times: &[Duration]) {
         self.print(&format!("{figure}, first"), quantile_ms(&times[..1], 0.5), "ms");
         self.print(&format!("{figure}, again"), quantile_ms(&times[1..], 0.5), "ms");
@@ -70,13 +69,13 @@ fn first() -> u32 {
     1
 }
 
-/// What was to be measured, where and of what.
+/// The header of a run: where and what it measures.
 #[derive(Debug, Default, Deserialize)]
 pub struct Run {
     pub date: String,
     pub commit: String,
     pub mode: String,
-    /// Names with blanks between.
+    /// Names, separated by blanks.
     pub parts: String,
     pub scale: u32,
     pub cores: u32,
@@ -84,14 +83,14 @@ pub struct Run {
     pub memory: String,
 }
 
-/// A part that was finished.
+/// A part of a run that was finished.
 #[derive(Debug, Deserialize)]
 pub struct Part {
     pub part: String,
     pub seconds: u64,
 }
 
-/// Who was measured after whom.
+/// The order in which servers were measured.
 #[derive(Debug, Deserialize)]
 pub struct Order {
     pub load: String,
@@ -99,7 +98,7 @@ pub struct Order {
     pub order: Vec<String>,
 }
 
-/// The lines of a file, each kind in its order.
+/// The lines of a file by kind, in order.
 #[derive(Debug, Default)]
 pub struct Lines {
     pub run: Option<Run>,
@@ -108,7 +107,7 @@ pub struct Lines {
     pub records: Vec<Record>,
 }
 
-/// Reads a file; lines of other kinds are passed over.
+/// Reads a file; lines of other kinds are skipped.
 pub fn read(path: &Path) -> io::Result<Lines> {
     let mut lines = Lines::default();
     for line in BufReader::new(std::fs::File::open(path)?).lines() {

@@ -1,5 +1,5 @@
-//! `load rows`: the rows of a fleet read by the bare driver, one SELECT a partition: what a read of
-//! the same series costs at least. A sender that is answered early waits here until all is stored.
+//! `load rows`: reads the rows of a fleet with the bare driver, one SELECT a partition: the least that
+//! a read of the same series costs. For senders that are answered early it waits until all is stored.
 
 use std::error::Error;
 use std::io;
@@ -15,7 +15,7 @@ use scylla::statement::prepared::PreparedStatement;
 use crate::record::Subject;
 use crate::shape::{SCRAPE_INTERVAL, Shape};
 
-/// Which rows, and where they are.
+/// The rows and their location.
 #[derive(Debug, Clone, Args)]
 pub struct Stored {
     /// Contact point of Cassandra, on the loopback.
@@ -41,13 +41,13 @@ pub struct Options {
     /// Time of the first scrape in milliseconds.
     #[arg(long, default_value_t = 1_700_000_000_000)]
     start: i64,
-    /// How often to read.
+    /// Number of reads.
     #[arg(long, default_value_t = 1)]
     rounds: usize,
     /// SELECTs in flight.
     #[arg(long, default_value_t = 64)]
     in_flight: usize,
-    /// Name of what is read.
+    /// Name of the load.
     #[arg(long, default_value = "read")]
     figure: String,
     #[command(flatten)]
@@ -61,7 +61,7 @@ pub fn run(options: &Options) -> io::Result<()> {
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// A partition and the bounds of the columns in it.
+/// A partition and its first and last column.
 type Row = (Vec<u8>, [u8; 4], [u8; 4]);
 
 async fn read(options: &Options) -> Result<(), Failure> {
@@ -83,7 +83,7 @@ async fn read(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Waits until every scrape of some of the series is stored, those at the end of each request.
+/// Waits until every scrape of sample series is stored: of the last series of each request.
 pub async fn wait_until_stored(
     stored: &Stored,
     shape: &Shape,
@@ -106,7 +106,7 @@ pub async fn wait_until_stored(
     }
 }
 
-/// A session, and the statement that reads a part of a partition.
+/// A session, and the statement that reads part of a partition.
 async fn prepare(stored: &Stored) -> Result<(Session, PreparedStatement), Failure> {
     if !stored.cassandra.starts_with("127.") {
         return Err("the load generator talks to the loopback only".into());
@@ -140,7 +140,7 @@ async fn read_once(
     reads.buffer_unordered(in_flight).try_fold(0, |sum, n| async move { Ok(sum + n) }).await
 }
 
-/// The rows of these series with so many scrapes from a time on, in milliseconds.
+/// The rows of these series for a number of scrapes from a start on, in milliseconds.
 fn rows(
     stored: &Stored,
     shape: &Shape,

@@ -1,8 +1,8 @@
-//! `load send`: bodies first, then the clock, then the sockets.
+//! `load send`: prepares bodies, then starts the clock and sends.
 //!
-//! Each connection owns a fixed share of the series. Where the bodies of all scrapes would take too
-//! much memory, the clock stands still while the next ones are made; what the server does meanwhile
-//! counts as its CPU time, but not as time.
+//! Each connection owns a fixed share of the series. If the bodies of all scrapes would take too
+//! much memory, the clock is paused while the next ones are prepared; the CPU time of the server
+//! counts meanwhile.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ use crate::record::Subject;
 use crate::shape::{SCRAPE_INTERVAL, Shape};
 use crate::timing::quantile_ms;
 
-/// How long a request that the server cannot take yet is sent again, and how often.
+/// How long a request that the server cannot accept yet is retried.
 const PATIENCE: Duration = Duration::from_secs(120);
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -39,19 +39,19 @@ pub struct Options {
     /// Scrapes of all series; each is 15 s after the one before.
     #[arg(long, default_value_t = 40)]
     scrapes: usize,
-    /// The first scrape, in which all series are new, is a figure of its own, and in no other.
+    /// Record the first scrape, in which all series are new, as a separate figure only.
     #[arg(long)]
     first: bool,
     /// Connections.
     #[arg(long, default_value_t = 2)]
     connections: usize,
-    /// Samples a second, of all connections together; as fast as they are taken without it.
+    /// Samples per second over all connections; without it as fast as they are accepted.
     #[arg(long)]
     rate: Option<f64>,
     /// Time of the first scrape in milliseconds.
     #[arg(long, default_value_t = 1_700_000_000_000)]
     start: i64,
-    /// Scrapes that were sent before: churn goes on from there.
+    /// Scrapes that were sent before: churn continues from there.
     #[arg(long, default_value_t = 0)]
     after: usize,
     /// Samples whose bodies are in memory at a time, at least one scrape.
@@ -60,7 +60,7 @@ pub struct Options {
     /// Processes of the server, for its CPU time and memory.
     #[arg(long = "pid")]
     pids: Vec<u32>,
-    /// The rate without the queries beside it: prints what share of it is reached.
+    /// The rate without concurrent queries: prints the share of it that is reached.
     #[arg(long)]
     undisturbed: Option<f64>,
     #[command(flatten)]
@@ -82,7 +82,7 @@ pub fn run(options: &Options) -> io::Result<()> {
     Ok(())
 }
 
-/// What was sent, and how long that took.
+/// What was sent, and its duration.
 #[derive(Default)]
 struct Sent {
     samples: f64,
@@ -159,14 +159,14 @@ fn print(options: &Options, sent: &Sent) {
     subject.print("generator CPU a sample", sent.own_cpu_seconds * 1e6 / sent.samples, "µs");
 }
 
-/// A connection, its series, and the bodies that it sends next, with the times of their scrapes.
+/// A connection, its series, and the bodies to send next, with the times of their scrapes.
 struct Lane {
     connection: usize,
     share: Share,
     bodies: Vec<(i64, Vec<u8>)>,
 }
 
-/// The series are shared out evenly; no connection is without any.
+/// Distributes the series evenly; every connection has at least one.
 fn lanes(options: &Options) -> Vec<Lane> {
     let (series, connections) = (options.shape.series, options.connections);
     let lane = |connection| {
@@ -182,7 +182,7 @@ fn lanes(options: &Options) -> Vec<Lane> {
 }
 
 impl Lane {
-    /// Makes the bodies of these scrapes.
+    /// Prepares the bodies of these scrapes.
     fn prepare(&mut self, scrapes: Range<usize>, start: i64) {
         self.bodies.clear();
         for scrape in scrapes {
@@ -192,9 +192,9 @@ impl Lane {
         }
     }
 
-    /// Sends the bodies in order; gives how long each took until it was taken, and how often the
-    /// server could not take one yet (503). With a rate, a request that comes late because the one
-    /// before was slow is counted from when it was due.
+    /// Sends the bodies in order; returns how long each took until it was accepted, and how often
+    /// the server could not accept one yet (503). With a rate, the time of a request that is late
+    /// because the previous one was slow counts from when it was due.
     fn send(
         &self,
         options: &Options,
@@ -232,7 +232,7 @@ impl Lane {
     }
 }
 
-/// Waits for a time and gives the present one; gives the time itself when it has passed.
+/// Waits until `due` and returns the current time; returns `due` if it has passed.
 fn wait_until(due: Instant) -> Instant {
     let wait = due.saturating_duration_since(Instant::now());
     if wait.is_zero() {

@@ -1,6 +1,6 @@
-//! A synthetic fleet: ten labels a series, four kinds of values.
+//! A synthetic fleet: ten labels for each series, four kinds of values.
 //!
-//! 45 % constants, 25 % counters, 20 % integer gauges, 10 % decimal walks, as in a usual fleet.
+//! 45 % constants, 25 % counters, 20 % integer gauges, 10 % decimal walks, as in a typical fleet.
 //! The same seed gives the same values.
 
 use clap::Args;
@@ -10,7 +10,7 @@ use rand::{RngExt, SeedableRng};
 /// Milliseconds between two scrapes.
 pub const SCRAPE_INTERVAL: i64 = 15_000;
 
-/// Which series a fleet has.
+/// The series of a fleet.
 #[derive(Debug, Clone, Args)]
 pub struct Shape {
     /// Series.
@@ -38,7 +38,7 @@ impl Shape {
         self.labels_after(series, 0)
     }
 
-    /// The labels of a series by its number and how often it has been replaced: a new pod.
+    /// The labels of a series by its number and the number of its replacements: each is a new pod.
     pub fn labels_after(&self, series: usize, replaced: usize) -> Pairs {
         let (metric, host) = (series / self.per_metric, series % self.per_metric);
         let replica_set = metric.wrapping_mul(2_654_435_761) + (replaced << 48);
@@ -64,7 +64,7 @@ pub struct Values {
 }
 
 impl Values {
-    /// First values of so many series.
+    /// First values of `series` series.
     pub fn new(series: usize) -> Self {
         let mut rng = SmallRng::seed_from_u64(42);
         let values = (0..series).map(|_| f64::from(rng.random_range(0..1000))).collect();

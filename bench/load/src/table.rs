@@ -1,10 +1,9 @@
 //! `load table`: the records of a run as one table in Markdown.
 //!
-//! A row is a figure of a load, a column a server. Several turns give their median. Beside the
-//! value of a peer stands how far promkairos is ahead of it: its rate divided by the peer's, or the
-//! peer's time or size divided by its own, the median of the ratios within a turn. Below 1 it is
-//! behind. Above the table stands where it was measured and which parts were finished, below it the
-//! order of the servers.
+//! A row is a figure of a load, a column a server. Repeated rounds give their median. Beside a peer's
+//! value is the lead of promkairos: its rate divided by the peer's, or the peer's time or size
+//! divided by its own, as the median of the ratios within a round. Below 1 promkairos is behind.
+//! Above the table are the machine and the finished parts, below it the order of the servers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,7 +13,7 @@ use clap::Args;
 
 use crate::record::{self, Lines, Order, Part, Record, Run};
 
-/// The server that the others are held against.
+/// The server that the others are compared with.
 const OURS: &str = "promkairos";
 
 #[derive(Args)]
@@ -33,7 +32,7 @@ pub fn run(options: &Options) -> io::Result<()> {
     Ok(())
 }
 
-/// Where and of what, and which parts there are from beginning to end.
+/// The machine, the build, and the parts with their times.
 fn head(run: &Run, parts: &[Part]) -> String {
     let Run { date, commit, mode, scale, cores, cpu, memory, .. } = run;
     let mut head = format!("{date}, commit {commit}, {mode}, {cores} cores of {cpu}, {memory}");
@@ -54,7 +53,7 @@ fn head(run: &Run, parts: &[Part]) -> String {
     head + "."
 }
 
-/// Who was measured after whom, a line a load and turn.
+/// The order of the servers, a line for each load and round.
 fn order(orders: &[Order]) -> String {
     if orders.is_empty() {
         return String::new();
@@ -66,7 +65,7 @@ fn order(orders: &[Order]) -> String {
     out
 }
 
-/// Values by turn.
+/// Values by round.
 type Cell = BTreeMap<u32, f64>;
 
 fn table(records: &[Record]) -> String {
@@ -80,7 +79,7 @@ fn table(records: &[Record]) -> String {
     }
     let mut out = format!("| load | figure | {} |\n", servers.join(" | "));
     out += &format!("|---|---|{}\n", "---:|".repeat(servers.len()));
-    // The figures of a load stand together, in the order in which the load and they came first.
+    // The figures of a load are together, loads and figures in the order of their first records.
     for load in distinct(rows.iter().map(|(load, ..)| load.clone())) {
         for row in rows.iter().filter(|row| row.0 == load) {
             let ours = cells.get(&(row.clone(), OURS.to_owned()));
@@ -102,7 +101,7 @@ pub(crate) fn row(record: &Record) -> (String, String, String) {
     (record.load.clone(), record.figure.clone(), record.unit.clone())
 }
 
-/// Each once, in the order in which they come first.
+/// Each value once, in the order of first occurrence.
 pub(crate) fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     let mut distinct = Vec::new();
     for one in all {
@@ -113,7 +112,7 @@ pub(crate) fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     distinct
 }
 
-/// A value, and for a peer how far ahead of it promkairos is.
+/// A value, and for a peer the lead of promkairos.
 fn text(cell: &Cell, ours: Option<&Cell>, unit: &str) -> String {
     let value = with_prefix(median(cell.values().copied()));
     let ratio = |(turn, peer): (&u32, &f64)| {
@@ -135,7 +134,7 @@ pub(crate) enum Better {
     Lower,
 }
 
-/// Which values of a unit are the better ones; `None` where it says nothing.
+/// Whether larger or smaller values of a unit are better; `None` if neither.
 pub(crate) fn better(unit: &str) -> Option<Better> {
     match unit {
         "s" | "ms" | "B" | "B/sample" => Some(Better::Lower),
@@ -145,7 +144,7 @@ pub(crate) fn better(unit: &str) -> Option<Better> {
     }
 }
 
-/// A value with a prefix of its unit where it is large.
+/// A value with a prefix for its unit if it is large.
 pub(crate) fn with_prefix(value: f64) -> String {
     match value {
         1e9.. => format!("{} G", digits(value / 1e9)),
@@ -155,7 +154,7 @@ pub(crate) fn with_prefix(value: f64) -> String {
     }
 }
 
-/// Three digits that say something.
+/// Three significant digits.
 pub(crate) fn digits(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The time in milliseconds that this share of the times stays within; NaN when there is none.
+/// The quantile `share` of the times in milliseconds; NaN if there are none.
 pub fn quantile_ms(times: &[Duration], share: f64) -> f64 {
     let mut sorted = times.to_vec();
     sorted.sort_unstable();

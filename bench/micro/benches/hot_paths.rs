@@ -1,10 +1,10 @@
-//! Decoding a body; finding its series; the log; chunks as they grow; all of these in one; reading
-//! the log back; decoding chunks; finding series by their labels; windows of `rate` and folds.
-//! `cargo bench -p micro` times them, and compares with the run before. `cargo test -p micro` runs
-//! each once, on less, so that none is left behind by what it times.
+//! Times decoding a body; finding its series; the log; chunks as they grow; all of these together;
+//! replaying the log; decoding chunks; finding series by labels; windows of `rate` and folds.
+//! `cargo bench -p micro` times them, and compares with the previous run. `cargo test -p micro`
+//! runs each once, on less data, so that none stops working unnoticed.
 //!
-//! Windows and folds are timed as queries over a head, whose chunks are ready, and over part files,
-//! whose chunks are read and packed; the pages of the files are in memory.
+//! Windows and folds are timed as queries over a head, whose chunks are in memory, and over part
+//! files, whose chunks are read and unpacked; the pages of the files are in the page cache.
 
 #![allow(missing_docs, reason = "criterion's macros make functions without")]
 
@@ -32,7 +32,7 @@ const HOUR: i64 = 240;
 const PROTOCOLS: [(&str, Protocol); 2] =
     [("remote write 1.0", Protocol::V1), ("remote write 2.0", Protocol::V2)];
 
-/// So many when it is timed, few when it is only run.
+/// The first number if the benchmark is timed, the second if it is only run.
 fn when_timed<T>(many: T, few: T) -> T {
     if std::env::args().any(|argument| argument == "--bench") { many } else { few }
 }
@@ -73,13 +73,13 @@ async fn open(dir: &std::path::Path) -> Head {
     Head::open(options(dir), below, HeadMetrics::default()).await.expect("it opens")
 }
 
-/// A head whose log is closed still finds the series of a request, and then refuses it: so no other
-/// thread takes part, and nothing is kept.
+/// A head with a closed log still finds the series of a request, and then refuses it: no other
+/// thread takes part, and nothing is stored.
 fn look_up(criterion: &mut Criterion) {
     let (runtime, dir) =
         (Runtime::new().expect("a runtime"), tempfile::tempdir().expect("a folder"));
     let head = runtime.block_on(open(dir.path()));
-    // The second order names behind each series another one than the first.
+    // The second order has another successor for each series than the first.
     let another: Vec<u32> = (0..SERIES).map(|at| at * 7 % SERIES).collect();
     let orders = [series(), another];
     let blocks = orders.map(|order| body(Protocol::V1, &order, 0));
@@ -119,7 +119,7 @@ fn log(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("log");
     group.throughput(Throughput::Bytes(block.len() as u64));
     group.bench_function("append a body of 2,000 samples", |bencher| {
-        // The folder does not grow without end.
+        // The folder must not grow without limit.
         let forget = || {
             let last = log.last();
             if last.is_multiple_of(256) {
@@ -200,7 +200,7 @@ fn head(criterion: &mut Criterion) {
             }
             copy
         };
-        // The head goes before its folder.
+        // Drop the head before its folder.
         let read = |copy: tempfile::TempDir| (runtime.block_on(open(copy.path())), copy);
         bencher.iter_batched(copied, read, BatchSize::PerIteration);
     });

@@ -1,7 +1,7 @@
-//! How often memory is allocated for a request, counted over all threads: the log has one, and what
-//! applies it another. Tests that count are [`alone`], so that no other allocates meanwhile.
+//! Counts memory allocations of a request over all threads: the log has a thread, and so has the code
+//! that applies the log. Tests that count are [`alone`], so that no other test allocates meanwhile.
 //!
-//! Native histograms and exemplars are not here: each has memory of its own.
+//! Native histograms and exemplars are not covered: each allocates its own memory.
 
 use std::alloc::System;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ use crate::{SERIES, Unsynced, body, is_constant};
 #[global_allocator]
 pub static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// No other test counts until this is dropped.
+/// No other test counts until the guard is dropped.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -29,10 +29,10 @@ pub fn alone() -> MutexGuard<'static, ()> {
 
 /// Points of a chunk in memory.
 const CHUNK: i64 = 120;
-/// How much more often ten times as many series may allocate: vectors that double until all is in.
+/// Additional allocations for ten times as many series: vectors that double until they fit.
 const DOUBLINGS: usize = 40;
 
-/// What a request allocated and allocated anew.
+/// Allocations and reallocations of a request.
 #[derive(Debug, Clone, Copy)]
 struct Count {
     decode: usize,
@@ -50,7 +50,7 @@ fn counted(region: &Region<'_, System>) -> usize {
     change.allocations + change.reallocations
 }
 
-/// The requests of a run of scrapes of these series, which are known before.
+/// The requests of consecutive scrapes of these series, which are known before.
 fn requests(protocol: Protocol, series: &[u32], scrapes: i64) -> Vec<Count> {
     let (runtime, dir) = (Runtime::new().unwrap(), tempfile::tempdir().unwrap());
     let flush_interval = Duration::from_secs(1 << 20);
@@ -70,7 +70,7 @@ fn requests(protocol: Protocol, series: &[u32], scrapes: i64) -> Vec<Count> {
         assert_eq!((outcome.samples, outcome.rejections.len()), (series.len() as u64, 0));
         counts.push(Count { decode, write });
     }
-    // All series of the first are new.
+    // All series of the first request are new.
     counts.split_off(1)
 }
 

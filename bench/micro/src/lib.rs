@@ -1,6 +1,5 @@
-//! What the hot paths are given: bodies of remote writes, chunks, and a log whose disk syncs
-//! nothing. Values are those of a fleet of constants, counters and gauges; everything is the same
-//! in each run.
+//! Input of the hot paths: bodies of remote writes, chunks, and a log whose disk does not sync. The
+//! values are constants, counters and gauges, as in a fleet, and are the same in each run.
 
 #[cfg(test)]
 mod allocations;
@@ -23,7 +22,7 @@ use promkairos::wire::{encode_v1, snappy};
 pub const SERIES: u32 = 2_000;
 /// Milliseconds between two samples of a series.
 pub const SCRAPE: i64 = 15_000;
-/// When the first scrape is.
+/// Time of the first scrape.
 pub const BEGIN: i64 = 1_700_000_000_000;
 
 /// Ten series have one metric.
@@ -53,7 +52,7 @@ pub fn labels_of_many(number: usize) -> Labels {
     .expect("a label set")
 }
 
-/// A counter, a gauge that goes up and down, and two that stay what they are.
+/// A counter, a gauge that goes up and down, and two constants.
 pub fn value(number: u32, scrape: i64) -> f64 {
     let step = (scrape * 7_919 + i64::from(number) * 104_729) % 23;
     match number % 4 {
@@ -104,7 +103,7 @@ fn message_v1(series: &[u32], scrape: i64) -> Vec<u8> {
     encode_v1(&batch)
 }
 
-/// Each series brings the metadata of its metric, as those of a Prometheus do.
+/// Each series carries the metadata of its metric, as Prometheus sends it.
 fn message_v2(series: &[u32], scrape: i64) -> Vec<u8> {
     let mut symbols = Symbols::default();
     symbols.reference("");
@@ -173,7 +172,7 @@ pub fn chunks(number: u32, scrapes: i64) -> Vec<Chunk> {
     encode_points(&(0..scrapes).map(point).collect::<Vec<_>>())
 }
 
-/// The file system without waiting for it: what is timed is what the processor does.
+/// A file system that does not sync: only processor time is measured.
 pub struct Unsynced;
 
 struct UnsyncedFile(Box<dyn LogFile>);

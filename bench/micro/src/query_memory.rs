@@ -1,8 +1,7 @@
-//! How much memory queries take at most, whatever they do with what is wide: of every function, aggregation and
-//! operator the peak of what is allocated stays within the budget and a little more, or the query is refused with
-//! the name of its setting.
+//! Peak memory of queries over wide data: for every function, aggregation and operator the peak of allocated
+//! memory stays within the budget plus a little, or the query is refused with the name of its setting.
 //!
-//! The peak is that of what another thread sees again and again, so it may miss a short one.
+//! Another thread samples the allocated memory repeatedly, so a short peak may be missed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -21,20 +20,20 @@ use tokio::runtime::Runtime;
 
 use crate::allocations::{COUNTED, alone};
 
-/// Buckets of a histogram: 12 KB of a query.
+/// Buckets of a histogram: 12 KB in a query.
 const BUCKETS: u32 = 1_000;
-/// Steps of a query: histograms of 14 MB, if all of them are made.
+/// Steps of a query: histograms of 14 MB, if all of them are computed.
 const STEPS: Steps = Steps { start: 600_000, end: 4_140_000, interval: 60_000 };
 const HISTOGRAM_SERIES: usize = 20;
 /// Series with a wide label, and its bytes: 3.3 MB.
 const WIDE_SERIES: usize = 400;
 const WIDE_BYTES: usize = 8 << 10;
-/// What a query may hold.
+/// Memory budget of a query.
 const BUDGET: usize = 4 << 20;
-/// What its text, its plan, its threads and the values under way may take beside it.
+/// Additional memory for text, plan, threads and temporary values.
 const SLACK: usize = 4 << 20;
 
-/// How often it is looked what is allocated.
+/// Interval of sampling the allocated memory.
 const LOOK: Duration = Duration::from_micros(50);
 
 /// Bytes that are allocated.
@@ -103,7 +102,7 @@ fn calls(vector: &str) -> Vec<String> {
                 _ => "\"pad\"".to_owned(),
             };
             let takes_window = signature.args.contains(&ValueType::Matrix);
-            // What may be left out of `info` can only be a selector.
+            // The optional argument of `info` can only be a selector.
             let count = if function.name() == "info" { 1 } else { signature.args.len() };
             let arguments: Vec<String> = signature.args[..count].iter().map(argument).collect();
             if takes_window || window == "[10m]" {
@@ -159,7 +158,7 @@ fn queries(vector: &str) -> Vec<String> {
     queries
 }
 
-/// The most that is allocated while a query is evaluated, beside what was before; and how it ended.
+/// The peak of allocated memory during a query, minus the memory before; and the query's result.
 fn peak(engine: &Engine, store: &Arc<dyn Store>, query: &str) -> (usize, Result<(), QueryError>) {
     let expr =
         parse(query, Features::Experimental).unwrap_or_else(|error| panic!("{query}: {error}"));
@@ -194,7 +193,7 @@ fn no_query_takes_more_than_its_budget_and_a_little() {
         match result {
             Ok(()) => answered += 1,
             Err(QueryError::Limit { setting: "query-max-memory", .. }) => refused += 1,
-            // Some fit no histograms, or not twice the same.
+            // Some functions do not accept histograms, or the same argument twice.
             Err(QueryError::Execution(_)) => {}
             Err(error) => panic!("{query}: {error}"),
         }
