@@ -87,7 +87,7 @@ pub const SETTINGS: &[Setting] = &[
         "cassandra-series-cache",
         "SIZE",
         None,
-        "Memory, about, for the cache of the series in the index; an eighth of --memory-limit, at most \
+        "Approximate memory for the cache of series in the index; an eighth of --memory-limit, at most \
          256MiB",
     ),
     setting(
