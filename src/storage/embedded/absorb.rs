@@ -1,12 +1,12 @@
-//! Taking a flush: runs of series become one new part for each day they touch, or for many days together
+//! Writes a flush: runs of series become one new part for each day, or for many days together
 //! ([`partitioning`](super::partitioning)).
 //!
-//! The runs come from an iterator that may borrow, so the caller's task pulls them and a
-//! blocking thread writes them. Nothing is visible until all parts are durable and one manifest
-//! lists them; a caller that goes away before the end leaves nothing behind.
+//! The runs come from an iterator that may borrow, so the caller's task reads it and a blocking
+//! thread writes. Nothing is visible until all parts are durable and one manifest lists them. A
+//! caller that is dropped before the end leaves nothing behind.
 //!
-//! It is not spread over the time of its pace: memory would hold the points for that long. But while nothing
-//! makes it urgent it takes half of a core at most, so that it is done in twice the time.
+//! A flush is not spread over its pace: memory would hold the points for that long. Unless it is
+//! urgent, it uses at most half of a core, and so takes twice the time.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -28,7 +28,7 @@ use super::{blocking, metadata, packing};
 /// Bytes of labels and chunks that are handed to the writing thread at once.
 const BATCH_BYTES: usize = 256 << 10;
 
-/// Parts that are being written at a time.
+/// Most parts that are written at a time.
 const MOST_OPEN: usize = 256;
 
 /// What comes after the runs.
@@ -43,13 +43,13 @@ enum Message {
     End(Ending),
 }
 
-/// Writes a flush. `Ok` means durable and findable.
+/// Writes a flush. `Ok` = durable and visible.
 pub(super) async fn absorb(
     store: Arc<PartStore>,
     flush: Flush<'_>,
 ) -> Result<Absorbed, StoreError> {
     let (sender, receiver) = mpsc::channel(4);
-    // Deletes from here on concern what is being written too: it was accepted before them.
+    // Deletes from now on apply to this flush too: its points were accepted before them.
     let flight = PartStore::begin_flight(&store);
     let Flush { through, runs, exemplars, days, metadata, pace } = flush;
     let partitions = Partitions::of(&days);
@@ -66,7 +66,7 @@ pub(super) async fn absorb(
             batch.push(run);
             if bytes >= BATCH_BYTES {
                 bytes = 0;
-                // A writer that has gone has failed; its own error says why.
+                // The writer ends early only if it failed; it returns the error.
                 if sender.send(Message::Runs(std::mem::take(&mut batch))).await.is_err() {
                     return;
                 }
@@ -81,7 +81,7 @@ pub(super) async fn absorb(
     written
 }
 
-/// Calls `keep` after each piece of work.
+/// Writes the parts of a flush. Calls `keep` after each piece of work.
 fn write(
     flight: &Flight,
     partitions: Partitions,
@@ -114,17 +114,17 @@ fn write(
     }
 }
 
-/// One part being written for each time partition. Where all of them together have become large they end, and
-/// others begin: so the memory that a flush takes is bounded, whatever its labels are.
+/// The parts that are written, one for each partition. When together they use too much memory, all
+/// are finished and new ones begin: so the memory of a flush is bounded, whatever its labels are.
 struct Writers<'a> {
     store: &'a PartStore,
     target: Target,
     partitions: Partitions,
     cut_through: u64,
     open: BTreeMap<i64, IndexedWriter>,
-    /// Bytes that the open ones hold, about.
+    /// Approximate size of the open parts in memory, in bytes.
     bytes: usize,
-    /// Those that have ended.
+    /// Parts that are finished.
     finished: Vec<Finished>,
 }
 
@@ -170,7 +170,7 @@ impl<'a> Writers<'a> {
         add: impl FnOnce(&mut IndexedWriter) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let Self { store, target, open, bytes, .. } = self;
-        // Whoever made the flush did not know of so many days.
+        // The flush has more days than its counts say.
         let is_new = !open.contains_key(&partition);
         let partition = if is_new && open.len() >= MOST_OPEN { WIDE } else { partition };
         let new = || IndexedWriter::new(target, partition, store.new_id());
@@ -208,7 +208,7 @@ impl<'a> Writers<'a> {
         let metadata_id = store.new_id();
         store.commit(|state| {
             for part in finished {
-                // Listed before it is checked: should that fail, the commit removes it.
+                // Listed before the check, so that the commit removes the part if the check fails.
                 let part = Arc::new(store.adopt(part.publish()?));
                 state.parts.push(part.clone());
                 part.check()?;
@@ -262,7 +262,7 @@ mod tests {
             clock.rests()
         };
         let (few, more) = (rests_of(10, Ticking::new()), rests_of(110, Ticking::new()));
-        // Once for its points and once for its entry in the index.
+        // For each series, once for its points and once for its entry in the index.
         assert_eq!(more - few, 2 * 100);
         let urgent = Ticking::new();
         urgent.set_hurry();

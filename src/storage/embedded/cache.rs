@@ -1,8 +1,8 @@
 //! A bounded cache of unpacked blocks and part directories, shared by all parts of a store.
 //!
-//! Two generations: what is used moves to the young one; when that holds half of the bound it
-//! becomes the old one and the former old one goes. So what was not used for a while is gone,
-//! and the bytes held never pass the bound by more than one entry. Who looks is counted.
+//! There are two generations. A used entry moves to the young generation. When that holds half of the limit, it
+//! becomes the old generation, and the previous old generation is evicted. So entries that were not used for a while
+//! go, and the limit is exceeded by one entry at most. Hits and misses are counted.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::directory::Directory;
 use crate::telemetry::StoreMetrics;
 
-/// Part and offset of a block; parts never share an id.
+/// Part and offset of a block; every part has its own id.
 pub(super) type BlockKey = (u64, u64);
 
 #[derive(Clone)]

@@ -1,15 +1,16 @@
-//! Compaction: neighbouring small parts of one partition become one, and deletes are carried out.
+//! Compaction: merges neighbouring small parts of one partition, and applies deletes to files.
 //!
-//! Only parts that follow each other in the manifest, as far as their time goes, are merged, so the
-//! precedence of their points stays. The new part takes their place in one manifest; whoever
-//! still reads the old ones keeps them. One runs at a time.
+//! Merged parts follow each other in the manifest. Only parts without points in their time may be
+//! between them, so precedence stays. One manifest replaces the inputs by the new part; readers of
+//! the old files keep them. One compaction runs at a time.
 //!
-//! What it wrote it does not write again within an hour, not for a delete either unless very many of them wait:
-//! the manifest says when that was. Only a clock that is set by more than that ends a rest early. What a flush
-//! wrote may be merged or rewritten at once. So a day cannot grow without bound: what rests was written within
-//! the hour, from four parts at least in an open day and from two in a closed one; the others wait only until
-//! there are as many neighbours of about one size. Beside a few of each size a day has a third as many parts as
-//! flushes touched it within an hour; as many, if it is closed or something was deleted from it after each.
+//! A part that compaction wrote rests: it is not written again within an hour, not for a delete either unless very
+//! many deletes are pending. The manifest has the time of the merge; only a clock that is set by more than an hour
+//! ends a rest early. A part that a flush wrote may be merged or rewritten at once. So a day cannot grow without
+//! bound. Parts that rest were written within the hour, from at least four parts in an open day and from two in a
+//! closed one; the others only wait for enough neighbours of about one size. Beside a few parts of each size, a day
+//! has a third as many parts as flushes touched it within an hour; as many, if it is closed or something was deleted
+//! from it after each.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -30,15 +31,15 @@ use super::part::Part;
 use super::state::{PartStore, State};
 use super::writer::{Finished, PartWriter};
 
-/// Parts merged at once.
+/// Most parts merged at once.
 const MAX_INPUTS: usize = 16;
-/// Bytes merged at once.
+/// Most bytes merged at once.
 const MAX_BYTES: u64 = 8 << 30;
-/// A part that compaction wrote is left alone for so long.
+/// How long a part that compaction wrote is left alone.
 const REST: Duration = Duration::from_secs(3_600);
-/// With more deletes than this that are not carried out, each of which every read looks at, no part rests.
+/// With more pending deletes than this no part rests, since every read checks each of them.
 const MANY_TOMBSTONES: usize = 256;
-/// A day is over for good so long after its end: late samples have come.
+/// How long after its end a day is closed, in milliseconds: late samples have arrived.
 const CLOSED_AFTER_MS: i64 = 3 * 3_600_000;
 
 /// How fast parts are merged.
@@ -46,13 +47,13 @@ const CLOSED_AFTER_MS: i64 = 3 * 3_600_000;
 pub(super) enum Speed {
     /// As fast as it goes.
     Full,
-    /// One thread, at most half of the time, from the first series to the footer: what clients ask for comes
-    /// first. Not when the store is being closed.
+    /// At most half of one core, from the first series to the footer: requests of clients come
+    /// first. Full speed while the store is being closed.
     Background,
 }
 
 impl PartStore {
-    /// Does the most useful piece of work, if there is any; returns whether there was.
+    /// Does the most useful piece of work, if there is any; returns whether it did.
     pub(super) fn compact_once(&self, now: i64, speed: Speed) -> Result<bool, StoreError> {
         let _one_at_a_time = self.compacting.lock();
         if self.stopping.load(Relaxed) {
@@ -110,13 +111,13 @@ impl PartStore {
         Ok(Some(Merged(finished)))
     }
 
-    /// Lists the merged part instead of its inputs, where the last of them stood.
+    /// Lists the merged part instead of its inputs, at the position of the last input.
     fn replace(&self, inputs: &[Arc<Part>], merged: Merged, now: i64) -> Result<(), StoreError> {
         self.commit(|state| {
             let is_input =
                 |part: &Arc<Part>| inputs.iter().any(|input| input.entry.id == part.entry.id);
             if state.parts.iter().filter(|part| is_input(part)).count() != inputs.len() {
-                // Retention or a delete removed an input meanwhile: the new part is given up.
+                // Retention or a delete removed an input meanwhile: discard the new part.
                 return Ok(());
             }
             let Some(last) = state.parts.iter().rposition(is_input) else { return Ok(()) };
@@ -132,7 +133,7 @@ impl PartStore {
         })
     }
 
-    /// Notes that the tombstones so far cut nothing of a part.
+    /// Records that no tombstone so far cuts anything in a part.
     fn mark_cut(&self, seen: &State, part: &Part) -> Result<(), StoreError> {
         let cut_through = seen.manifest.last_tombstone;
         self.commit(|state| {
@@ -147,7 +148,7 @@ impl PartStore {
     }
 }
 
-/// What is left of the inputs; `None` = nothing.
+/// The part that the inputs became; `None` = no data are left.
 struct Merged(Option<Finished>);
 
 /// Parts worth merging or rewriting; all of one partition, in order.
@@ -173,7 +174,7 @@ fn choose(state: &State, now: i64) -> Option<Vec<Arc<Part>>> {
     parts.find(cut).map(|part| vec![part.clone()])
 }
 
-/// Where the parts of each partition stand, in their order.
+/// Positions of the parts of each partition, in order.
 fn by_partition(state: &State) -> BTreeMap<i64, Vec<usize>> {
     let mut places: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
     for (place, part) in state.parts.iter().enumerate() {
@@ -182,8 +183,8 @@ fn by_partition(state: &State) -> BTreeMap<i64, Vec<usize>> {
     places
 }
 
-/// Parts of one partition that follow each other, without those that rest: with none of another partition between
-/// them that has points in their time, since the points of the first would then be those of a later part than it.
+/// Runs of neighbouring parts of one partition, without parts that rest. A part of another partition between them
+/// must not have points in their time: a merge would give points of earlier parts precedence over it.
 fn neighbours(state: &State, places: &[usize], rests: impl Fn(&Part) -> bool) -> Vec<Vec<usize>> {
     let mut all = vec![Vec::new()];
     let mut range: Option<TimeRange> = None;
@@ -217,8 +218,8 @@ enum Age {
     Closed,
 }
 
-/// The run of neighbours whose merge saves most parts for the bytes it writes. A part that is
-/// much larger than the others of the run together is not written again for their sake.
+/// The run of neighbours whose merge removes most parts for the bytes it writes. A part that is
+/// much larger than the rest of the run together is not rewritten.
 fn worth_merging(sizes: &[u64], age: Age) -> Option<Range<usize>> {
     let (fewest, ratio) = match age {
         Age::Open => (4, 2),
@@ -272,8 +273,8 @@ mod tests {
     use crate::storage::{DayCounts, Flush, Pace, SeriesRun};
     use crate::telemetry::StoreMetrics;
 
-    /// A merge of two parts with so many series, of which each has a value of its own and, where it is
-    /// wanted, an exemplar. How often it would rest if that were long work.
+    /// How often a merge of two parts with `series` series rests, if every piece is long. Each
+    /// series has a value of its own; `exemplars` of them have an exemplar.
     fn rests_of_a_merge(series: u64, exemplars: u64) -> usize {
         let dir = tempfile::tempdir().expect("a folder");
         let metrics = StoreMetrics::default();
@@ -311,7 +312,7 @@ mod tests {
     #[test]
     fn the_whole_of_a_merge_keeps_to_its_share() {
         let (few, more) = (rests_of_a_merge(10, 0), rests_of_a_merge(110, 0));
-        // Once for its points and once for its entry in the index.
+        // For each series, once for its points and once for its entry in the index.
         assert_eq!(more - few, 2 * 100);
         // Once for the exemplars of each part, and once when they are written.
         assert_eq!(rests_of_a_merge(110, 50) - more, 3 * 50);

@@ -1,8 +1,8 @@
-//! Deletes: recording them, and cutting points out of chunks when they are read.
+//! Deletes: records them, and cuts deleted points out of chunks when they are read.
 //!
-//! A delete is a tombstone in the manifest, durable before it is acknowledged. Reads cut by it
-//! until compaction has cut the files; then it is forgotten. Chunks that a cut does not touch
-//! are passed on as they are.
+//! A delete is a tombstone in the manifest, durable before the delete is acknowledged. Reads apply
+//! it until compaction has rewritten the files; then it is dropped. Chunks without deleted points
+//! are passed on unchanged.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::manifest::{PartEntry, Tombstone};
 use super::state::PartStore;
 
 impl PartStore {
-    /// Deletes points and exemplars that are in the store or on their way into it.
+    /// Deletes points and exemplars in the store and in flushes in progress.
     pub(super) fn delete(
         &self,
         matchers: Vec<Matcher>,
@@ -36,7 +36,7 @@ impl PartStore {
     }
 }
 
-/// What is cut out of a series in a part.
+/// The time ranges that are deleted from a series in a part.
 pub(super) fn cuts(
     tombstones: &[Arc<Tombstone>],
     part: &PartEntry,

@@ -1,7 +1,7 @@
-//! A batch written without a head in front: it becomes a flush of its own.
+//! Turns a batch that is written without a head into a flush.
 //!
-//! Within the batch a float wins over a histogram at the same time, and otherwise the later
-//! entry; that is settled here, so that every chunk rises strictly.
+//! If a batch has two points of a series at one time, a float wins over a histogram, and otherwise
+//! the later entry wins. So the times of every chunk rise strictly.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -61,7 +61,7 @@ pub(super) fn flush_of(
         days.add(chunk.min_time, chunk.max_time, chunk.count.into());
     }
     let (runs, metadata) = (Box::new(runs.into_iter()), metadata.into_iter().collect());
-    // No log stands behind a direct write: the position of the flushes stays what it was.
+    // A direct write has no log: the position of flushes stays unchanged.
     let pace = Pace::default();
     Ok((Flush { through: 0, runs, exemplars, days, metadata, pace }, outcome))
 }
@@ -87,7 +87,7 @@ fn add(
         }
     }
     for exemplar in slice(&batch.exemplars, &entry.exemplars)? {
-        // Malformed ones were refused when the batch was decoded.
+        // Malformed exemplars were refused when the batch was decoded.
         let Ok(labels) = exemplar.labels.to_labels() else { continue };
         let (value, timestamp) = (exemplar.value, exemplar.timestamp);
         content.exemplars.push(Exemplar { labels, value, timestamp });

@@ -1,14 +1,14 @@
-//! The end of a part file: the directory of its blocks, and the footer that finds it.
+//! The end of a part file: the directory of its blocks, and the footer with the place of the directory.
 //!
-//! Pure bytes. What the directory has for a block is bounded, so it is a small part of the labels of its file, whatever
-//! they are; it is written and read in pieces, so its length has no bound. Directories of older parts are for
-//! [`old_directory`](super::old_directory). `docs/EMBEDDED-FORMAT.md` has the boxes.
+//! Pure bytes: no I/O. The directory has a bounded number of bytes for each block, so it is small beside its file,
+//! whatever the labels are. It is written and read in pieces, so its length is not limited. Directories of older
+//! parts are for [`old_directory`](super::old_directory). `docs/EMBEDDED-FORMAT.md` has the layout.
 
 use crate::storage::codec::{Cursor, Damage, put_bytes, put_varint, seal, unseal};
 
 use super::value_keys::{KEY_BYTES, KeyedBlock, NameEntry};
 
-/// Version of the layout of part files that are written. Those of versions 1 and 2 are read.
+/// Version of the part files that are written. Versions 1 and 2 are read too.
 pub(super) const PART_VERSION: u8 = 3;
 /// Unpacked bytes after which a piece of the directory ends.
 const PIECE_BYTES: usize = 64 << 10;
@@ -37,7 +37,7 @@ pub(super) struct BlockRef {
 }
 
 impl BlockRef {
-    /// Where what lies behind it begins.
+    /// Offset of the first byte behind the block.
     pub(super) fn end(&self) -> u64 {
         self.offset.saturating_add(self.len.into())
     }
@@ -48,11 +48,11 @@ impl BlockRef {
 pub(super) struct SeriesBlock {
     /// Number of the first series in it.
     pub(super) first: u32,
-    /// How many series.
+    /// Number of series.
     pub(super) count: u32,
     /// Where the chunks of its first series begin.
     pub(super) frames: u64,
-    /// How many bytes the chunks of its series have.
+    /// Bytes of the chunks of its series.
     pub(super) frames_len: u64,
     pub(super) block: BlockRef,
 }
@@ -62,7 +62,7 @@ pub(super) struct SeriesBlock {
 pub(super) enum Values {
     /// All values sorted by label, and the names of the labels.
     Sorted { values: Vec<KeyedBlock>, names: Vec<KeyedBlock> },
-    /// Values in blocks of their label, sorted by its name: versions 1 and 2.
+    /// Values in blocks by label, sorted by its name: versions 1 and 2.
     ByLabel(Vec<NameEntry>),
 }
 
@@ -76,7 +76,7 @@ pub struct Directory {
     pub(super) postings: u64,
 }
 
-/// What a record of a directory describes.
+/// Kinds of records in a directory.
 mod kind {
     pub(super) const END: u8 = 0;
     pub(super) const SERIES: u8 = 1;
@@ -92,9 +92,9 @@ pub(super) struct DirectoryReader {
     values: Vec<KeyedBlock>,
     names: Vec<KeyedBlock>,
     exemplars: Vec<BlockRef>,
-    /// Where the last block of each of these ends.
+    /// End of the last block, by kind of record.
     ends: [u64; 4],
-    /// How many series there were.
+    /// Number of series so far.
     count: u32,
     /// Where the large postings begin, once the end is read.
     postings: Option<u64>,
@@ -115,8 +115,8 @@ pub struct Footer {
     pub(super) max_time: i64,
 }
 
-/// The checksum by which a manifest knows a footer: that of its numbers alone, since with its
-/// own checksum behind it every footer would have the same.
+/// The checksum that a manifest keeps of a footer. It covers the numbers only: with its own
+/// checksum included, every footer would have the same one.
 pub(super) fn footer_crc(footer: &[u8]) -> u32 {
     let numbers = footer.len().saturating_sub(TAIL_BYTES + 4);
     crc32c::crc32c(&footer[..numbers])
@@ -129,7 +129,7 @@ impl Default for Values {
 }
 
 impl Directory {
-    /// Its bytes, without blocks around them.
+    /// Encodes the directory, unpacked.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let Ok(()) = self.pieces(&mut |piece| {
@@ -139,7 +139,7 @@ impl Directory {
         out
     }
 
-    /// The same, piece by piece; one ends only between two records.
+    /// Encodes the directory piece by piece; a piece ends only between two records.
     pub(super) fn pieces<E>(&self, put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
         let (no_values, no_names) = (Vec::new(), Vec::new());
         let (values, names) = match &self.values {
@@ -204,9 +204,9 @@ impl Directory {
         self.series.get(after.checked_sub(1)?)
     }
 
-    /// Bytes in memory, about.
+    /// Approximate size in memory, in bytes.
     pub(super) fn memory(&self) -> usize {
-        /// What the allocator needs for a text of its own.
+        /// Bytes that the allocator needs for each text.
         const BESIDE: usize = 16;
         let values = match &self.values {
             Values::Sorted { values, names } => {
@@ -248,7 +248,7 @@ impl DirectoryReader {
         Ok(())
     }
 
-    /// Reads a record about what begins at `offset`; gives where that ends.
+    /// Reads a record of a block whose data begin at `offset`; returns where the block ends.
     fn record(&mut self, kind: u8, offset: u64, cursor: &mut Cursor<'_>) -> Result<u64, Damage> {
         let mut at = offset;
         match kind {
@@ -272,7 +272,7 @@ impl DirectoryReader {
         Ok(at)
     }
 
-    /// The whole, after its last piece.
+    /// The directory, after its last piece was read.
     pub(super) fn finish(self) -> Result<Directory, Damage> {
         let Self { series, values, names, exemplars, postings, .. } = self;
         let postings = postings.ok_or(Damage("the directory ends too early"))?;
@@ -289,7 +289,7 @@ fn key(cursor: &mut Cursor<'_>) -> Result<Box<[u8]>, Damage> {
     }
 }
 
-/// The block of this length at an offset, which moves behind it.
+/// The block of length `len` at `offset`; moves `offset` behind the block.
 pub(super) fn next_block(offset: &mut u64, len: u32) -> Result<BlockRef, Damage> {
     let block = BlockRef { offset: *offset, len };
     *offset = offset.checked_add(len.into()).ok_or(Damage("an offset is too large"))?;

@@ -1,11 +1,11 @@
-//! How much of a core work takes that nobody waits for: half of one, until there is a hurry.
+//! Throttles background work to half of one core, unless a caller waits for it.
 //!
-//! Such work says often that it has come further, and then rests for as long as it worked. The time
-//! and the rest are given to it, so that what it does with them can be told without waiting.
+//! The work calls [`DutyCycle::keep`] often, which rests for as long as the work took. Clock and
+//! sleep are parameters, so that tests need not wait.
 
 use std::time::{Duration, Instant};
 
-/// Keeps work to its share of the time of one thread.
+/// Limits work to half of the time of one thread.
 pub(super) struct DutyCycle<'a> {
     hurry: Box<dyn Fn() -> bool + 'a>,
     now: Box<dyn Fn() -> Instant + 'a>,
@@ -15,17 +15,17 @@ pub(super) struct DutyCycle<'a> {
 }
 
 impl<'a> DutyCycle<'a> {
-    /// Works without a pause for so long.
+    /// Time of work before a rest.
     const PIECE: Duration = Duration::from_millis(10);
-    /// Longest rest. A longer piece was no work of ours: another had the core.
+    /// Longest rest. A piece that took longer was interrupted: other work had the core.
     const LONGEST_REST: Duration = Duration::from_millis(100);
 
-    /// Work that begins now. While `hurry` is true it goes on at full speed.
+    /// Starts a cycle. While `hurry` returns true, the work does not rest.
     pub(super) fn new(hurry: impl Fn() -> bool + 'a) -> Self {
         Self::with(hurry, Instant::now, std::thread::sleep)
     }
 
-    /// The same, by another clock, and with another way to rest.
+    /// As `new`, with another clock and another way to sleep.
     pub(super) fn with(
         hurry: impl Fn() -> bool + 'a,
         now: impl Fn() -> Instant + 'a,
@@ -35,7 +35,7 @@ impl<'a> DutyCycle<'a> {
         Self { hurry: Box::new(hurry), now: Box::new(now), sleep: Box::new(sleep), began }
     }
 
-    /// Called often: rests as long as it worked.
+    /// Rests for as long as the work took since the last rest. Called often.
     pub(super) fn keep(&mut self) {
         let worked = (self.now)().saturating_duration_since(self.began);
         if worked <= Self::PIECE {
@@ -54,8 +54,8 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A clock that goes on at every look by more than a piece, and counts the rests: one for each time that
-    /// the work says how far it is.
+    /// A clock that advances by more than a piece at each reading. Counts the rests: one for each
+    /// call of `keep`.
     pub(in super::super) struct Ticking {
         now: Cell<Instant>,
         rests: Cell<usize>,
@@ -106,7 +106,7 @@ pub(super) mod tests {
         assert_eq!([1_000_000, 10, 11].map(&mut rest_after), [100, 0, 21]);
         hurry.set(true);
         assert_eq!([20, 1_000, 5].map(&mut rest_after), [0, 0, 0]);
-        // What it did in a hurry is not made up for.
+        // Work at full speed is not made up for.
         hurry.set(false);
         assert_eq!([5, 1].map(&mut rest_after), [0, 11]);
     }

@@ -1,6 +1,6 @@
 //! The exemplars of a part from first to last, as merges and queries read them.
 //!
-//! A block is in memory at a time. Which of them are wanted is for others.
+//! Memory holds one block. Callers choose which exemplars they need.
 
 use crate::model::{Exemplar, Labels};
 use crate::storage::StoreError;
@@ -9,8 +9,7 @@ use crate::storage::codec::{Cursor, Damage};
 use super::directory::BlockRef;
 use super::part::PartReader;
 
-/// The exemplars of a part, by series in order of labels; a series may come several times, one after the other.
-/// A block is in memory at a time.
+/// The exemplars of a part by series, in order of labels; a series may come several times in a row.
 pub(super) struct ExemplarEntries<'a> {
     reader: PartReader<'a>,
     next_block: usize,
@@ -25,7 +24,7 @@ impl<'a> PartReader<'a> {
 }
 
 impl ExemplarEntries<'_> {
-    /// What a block has.
+    /// The entries of a block.
     fn read(&self, block: BlockRef) -> Result<Vec<(Labels, Vec<Exemplar>)>, StoreError> {
         let part = self.reader.part;
         let raw = self.reader.uncached_block(block)?;

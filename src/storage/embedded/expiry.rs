@@ -1,7 +1,7 @@
-//! Retention: days that ended longer ago than samples are kept are removed, and what goes is said.
+//! Retention: removes days that ended longer ago than the retention, and logs what it removed.
 //!
-//! Whole days go, in one durable step; out of a part of many days they are deleted in the same step. The time that it
-//! goes by is that of `horizon`; when it runs is for `maintenance`.
+//! Whole days are removed in one durable step; a tombstone deletes them from parts of many days in
+//! the same step. `horizon` gives the time; `maintenance` decides when retention runs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::storage::StoreError;
 /// Whole days that are beyond the retention; at least one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expired {
-    /// First and last of the days, each by its first millisecond; some between may stay empty.
+    /// First and last day, each by its first millisecond; days between may be empty.
     days: (i64, i64),
     /// Part files.
     files: usize,
@@ -49,7 +49,7 @@ impl fmt::Display for Expired {
 }
 
 impl PartStore {
-    /// Removes the days that ended longer than the retention before `now`, as far as the horizon lets it.
+    /// Removes the days that ended longer than the retention before `now`, as far as the horizon allows.
     pub(super) fn enforce_retention(&self, now: i64) -> Result<(), StoreError> {
         let retention = *self.retention.read();
         let Some(oldest) = self.oldest_kept(retention, now) else { return Ok(()) };
@@ -62,7 +62,7 @@ impl PartStore {
             removed = Expired::of(before(state, oldest));
             state.parts.retain(|part| !is_before(part, oldest));
             if has_wide_parts_in(state, cut) {
-                // One is enough: it has what those of the days before have.
+                // One tombstone is enough: it covers the tombstones of earlier days.
                 state.manifest.tombstones.retain(|old| !is_whole(old, cut));
                 state.add_tombstone(Vec::new(), cut);
             }
@@ -74,7 +74,7 @@ impl PartStore {
         Ok(())
     }
 
-    /// What such a retention removes; `None` = nothing.
+    /// What this retention removes now; `None` = nothing.
     pub(super) fn expired(&self, retention: Duration, now: i64) -> Option<Expired> {
         self.expired_before(self.oldest_kept(retention, now)?)
     }
@@ -104,7 +104,7 @@ fn is_before(part: &Part, oldest: i64) -> bool {
     names::partition_end(names::partition_of(part.entry.range.end)) < oldest
 }
 
-/// Whether a part of many days has something in a range that begins with all times and is not deleted yet.
+/// Whether a part of many days has data in `range`, which begins at the least time, that are not deleted yet.
 fn has_wide_parts_in(state: &State, range: TimeRange) -> bool {
     state.parts.iter().map(|part| &part.entry).any(|part| {
         let is_gone = |tombstone: &Arc<Tombstone>| {
@@ -119,7 +119,7 @@ fn has_wide_parts_in(state: &State, range: TimeRange) -> bool {
     })
 }
 
-/// Whether a tombstone takes everything out of a range within this one.
+/// Whether a tombstone deletes all series in a range within this one.
 fn is_whole(tombstone: &Tombstone, range: TimeRange) -> bool {
     tombstone.matchers.is_empty()
         && range.start <= tombstone.range.start

@@ -1,5 +1,5 @@
-//! The part files of the embedded store as the disk has them: written once from the beginning to the end,
-//! then read anywhere. Names and folders are [`Folders`].
+//! File I/O for the part files of the embedded store: each is written once from beginning to end,
+//! then read at any offset. Names and folders are for [`Folders`].
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -8,9 +8,9 @@ use std::path::Path;
 
 use crate::storage::disk::{Disk, Folders};
 
-/// A place where part files are.
+/// A file layer with part files.
 pub trait Files: Folders {
-    /// A new empty file for writing. What has that name is replaced: an old file, or a link, which is not followed.
+    /// Creates an empty file for writing. Replaces an existing file or link of that name; does not follow a link.
     fn create(&self, path: &Path) -> io::Result<Box<dyn NewFile>>;
 
     /// A file for reading.

@@ -1,8 +1,8 @@
-//! What is expected of the points of a selection: from the rows of the parts' series tables, and from the heads
-//! of a few frames.
+//! Estimates the points of a selection from the rows of the series tables and a few frames.
 //!
-//! A row says when a series has its first and its last point in a part, and not how many there are. Frames spread
-//! over the selection say how dense points are, and how large histograms; the others are taken to be like them.
+//! A row has the times of the first and last point of a series in a part, but not the number of
+//! points. A few frames, spread over the selection, give the density of points and the size of
+//! histograms; the other frames are assumed to be like them.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use crate::storage::{Basis, StoreError, frame};
 use super::part::Part;
 use super::select::{Place, Places};
 
-/// Frames that are read for one forecast, at most.
+/// Most frames that are read for one forecast.
 const FRAMES: usize = 64;
-/// Bytes of frames that are read for one, about, but for the first one.
+/// Approximate limit for the bytes of frames that are read; the first frame is always read.
 const BYTES: u64 = 1 << 20;
-/// How far on the next frame lies, of all of them: by this step any number of frames is spread evenly.
+/// Step to the next frame, as a share of all frames: it spreads any number of frames evenly.
 const STRIDE: f64 = 0.618_033_988_749_894_9;
 
 /// What was found in the frames that were read.
@@ -28,7 +28,7 @@ struct Sample {
     all: Expected,
 }
 
-/// What is expected in `range` of all series.
+/// Estimates the points of all series in `range`.
 pub(super) fn forecast(
     parts: &[Arc<Part>],
     places: &Places,
@@ -81,7 +81,7 @@ impl Sample {
         Ok(sample)
     }
 
-    /// What is expected of a frame that was not read.
+    /// The estimate for a frame that was not read.
     fn like(&self, own: TimeRange, range: TimeRange) -> Expected {
         let Some(both) = own.intersection(range) else { return Expected::default() };
         let (all, span) = (&self.all, length(both));
@@ -98,13 +98,13 @@ impl Sample {
     }
 }
 
-/// Some of `count` positions, each once, spread evenly wherever the reader stops; all of them if there are few.
+/// A sample of `count` positions, each once, spread evenly wherever the reader stops; all of them if there are few.
 fn spread(count: usize) -> impl Iterator<Item = usize> {
     let all = count <= FRAMES;
     let mut seen = std::collections::HashSet::new();
-    let position = move |turn: usize| match all {
-        true => turn,
-        false => ((turn as f64 * STRIDE).fract() * count as f64) as usize,
+    let position = move |step: usize| match all {
+        true => step,
+        false => ((step as f64 * STRIDE).fract() * count as f64) as usize,
     };
     (0..count.min(FRAMES)).map(position).filter(move |at| seen.insert(*at))
 }

@@ -1,24 +1,24 @@
-//! The time that retention goes by: the clock, unless it hurries.
+//! The time that retention uses: the clock, unless the clock jumps ahead.
 //!
-//! A clock that was set far ahead, for a moment or by mistake, must not empty the store. So there is a
-//! bound that begins at the newest stored point and moves at most [`PACE`] times as fast as time passes:
-//! a jump costs no more than that until the clock is right again, and a store that was off for long
-//! catches up within days. A clock that is behind holds retention up and leaves the bound where it is.
-//! The bound is not kept over a restart: one while both the clock and stored points are far ahead takes
-//! their word for it.
+//! A clock that is set far ahead by mistake must not empty the store. So a bound starts at the
+//! newest stored point and moves at most [`PACE`] times as fast as time passes. A jump of the clock
+//! removes no more than that until the clock is right again, and a store that was off for long
+//! catches up within days. A clock that is behind delays retention and does not move the bound. A
+//! restart forgets the bound: if the clock and stored points are both far ahead then, retention
+//! follows them.
 
 use std::time::{Duration, Instant};
 
-/// How much faster than time passes the bound may move: a day in an hour.
+/// How many times faster than real time the bound may move: a day in an hour.
 const PACE: u32 = 24;
 
-/// The bound, in milliseconds since 1970, and when it was there; `None` before there was one.
+/// The bound in milliseconds since 1970, and when it was set; `None` = not set yet.
 #[derive(Debug, Default)]
 pub(super) struct Horizon(Option<(i64, Instant)>);
 
 impl Horizon {
-    /// The time to go by at `at`, in milliseconds since 1970, when the clock shows `clock` and the newest
-    /// stored point is of `newest`. `None` while there is no point.
+    /// The time for retention, in milliseconds since 1970. `clock` is the time of the clock at
+    /// `at`, `newest` the time of the newest stored point. `None` while there is no point.
     pub(super) fn time(&mut self, clock: i64, newest: Option<i64>, at: Instant) -> Option<i64> {
         let bound = match self.0 {
             Some((bound, since)) => {
@@ -32,7 +32,7 @@ impl Horizon {
     }
 }
 
-/// Milliseconds that it may move while so much time passes.
+/// Milliseconds that the bound may move in this time.
 fn pace(passed: Duration) -> i64 {
     i64::try_from(passed.saturating_mul(PACE).as_millis()).unwrap_or(i64::MAX)
 }

@@ -1,7 +1,7 @@
-//! A part of a flush being written: the writer with an index of the labels that it was given.
+//! Writes a part of a flush: a part writer with an index of the labels it was given.
 //!
-//! The index is what a part takes in memory until it ends, so it is counted: whoever writes ends the part when it
-//! has become large ([`absorb`](super::absorb)). A merge knows its values from the parts that it reads.
+//! The index stays in memory until the part is finished. Its size is counted, and [`absorb`](super::absorb) finishes
+//! parts that became large. A merge does not use it: a merge reads values from its input parts.
 
 use crate::chunk::Chunk;
 use crate::model::{Exemplar, Labels};
@@ -22,12 +22,12 @@ impl IndexedWriter {
         Self { writer, index: MemoryIndex::new() }
     }
 
-    /// Bytes that it holds, about.
+    /// Approximate size in memory, in bytes.
     pub(super) fn memory(&self) -> usize {
         self.writer.memory() + self.index.bytes()
     }
 
-    /// Adds a series that comes after all before it, with chunks in order of precedence.
+    /// Adds a series whose labels follow all before, with chunks in order of precedence.
     pub(super) fn add_series(
         &mut self,
         labels: &Labels,
@@ -48,8 +48,8 @@ impl IndexedWriter {
         self.writer.add_exemplars(labels, exemplars)
     }
 
-    /// Writes what comes behind the points, and makes the file durable. Calls `keep` after each piece of that
-    /// work. `None`: there was nothing.
+    /// Writes what follows the points, and makes the file durable. Calls `keep` after each value.
+    /// `None` = the part is empty.
     pub(super) fn finish(
         self,
         cut_through: u64,

@@ -1,8 +1,8 @@
 //! Series, label names, label values and exemplars over all parts.
 //!
-//! Coarse in time: a part is asked as a whole, a series by its first and last point in a part.
-//! What deletes have cut may still be listed until it is gone from the files; exemplars are exact.
-//! Each part answers in order, so that it can stop where the list does (see `limited`).
+//! Coarse in time: a part counts as a whole, a series by its first and last point in a part.
+//! Deleted data may be listed until compaction has rewritten the files; exemplars are exact. Each
+//! part answers in order, so that it can stop where the list does (see `limited`).
 
 use std::ops::ControlFlow;
 

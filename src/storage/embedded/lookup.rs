@@ -35,7 +35,7 @@ pub(super) struct Frame {
     pub(super) len: u32,
 }
 
-/// The series that have a value: where they stand, not read yet.
+/// Where the series of a value are stored; not read yet.
 #[derive(Clone, Copy)]
 pub(super) enum Postings<'a> {
     Here { count: u64, ids: Cursor<'a> },
@@ -77,8 +77,8 @@ impl PartReader<'_> {
         Ok(())
     }
 
-    /// Visits the values of a label that begin with `prefix`, in order, with a way to
-    /// their series.
+    /// Visits the values of a label that begin with `prefix`, in order, each with the location of
+    /// its series.
     fn for_postings(
         &self,
         name: &str,
@@ -108,7 +108,8 @@ impl PartReader<'_> {
         Ok(())
     }
 
-    /// The same in one block. Where blocks have values of several labels, `label` is that of the last value.
+    /// Visits such values in one block. If blocks have values of several labels, `label` is the
+    /// label of the last value.
     fn in_block(
         &self,
         block: BlockRef,
@@ -146,7 +147,7 @@ impl PartReader<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// The first of the blocks of values that can have this label or one behind it.
+    /// The first block of values that can have this label or a later one.
     fn block_of(
         &self,
         blocks: &[KeyedBlock],
@@ -162,7 +163,7 @@ impl PartReader<'_> {
         })
     }
 
-    /// Visits the names of all labels, in order, with how many values each has.
+    /// Visits the names of all labels in order, each with its number of values.
     pub(super) fn for_names(
         &self,
         visit: &mut dyn FnMut(&str, u64) -> ControlFlow<()>,
@@ -229,7 +230,7 @@ impl PartReader<'_> {
         Ok(count)
     }
 
-    /// Visits the values of a label, in order: all, or those of the series `within`.
+    /// Visits the values of a label in order: all, or only values of the series in `within`.
     pub(super) fn for_values(
         &self,
         name: &str,
@@ -246,7 +247,7 @@ impl PartReader<'_> {
         })
     }
 
-    /// Where the series of a value are: what follows it in its block.
+    /// Reads where the series of a value are; this follows the value in its block.
     pub(super) fn postings_entry<'a>(
         &self,
         cursor: &mut Cursor<'a>,
@@ -278,7 +279,7 @@ impl PartReader<'_> {
             .map_err(|damage| self.part.damage(offset, damage))
     }
 
-    /// The same, of those within.
+    /// The series of a value that are in `within`.
     fn load_within(
         &self,
         postings: Postings<'_>,
@@ -291,8 +292,8 @@ impl PartReader<'_> {
         })
     }
 
-    /// Whether these series lie in no more blocks than the values of a label with a prefix do. Blocks
-    /// are what costs, read or unpacked; those of the series that pass are wanted anyway.
+    /// Whether these series are in no more blocks than the values of the label with this prefix.
+    /// Reading and unpacking blocks is the cost; the blocks of series that pass are needed anyway.
     fn is_in_no_more_blocks(&self, series: &RoaringBitmap, name: &str, prefix: &str) -> bool {
         let most = match &self.directory.values {
             Values::Sorted { values, .. } => value_keys::blocks_with(values, name, prefix),
@@ -354,7 +355,7 @@ impl PartReader<'_> {
     }
 }
 
-/// The label that the next values of a block are of, where the next entry begins with it.
+/// The label of the next values in a block, if the next entry begins with a label.
 pub(super) fn label_of_entry<'a>(cursor: &mut Cursor<'a>) -> Result<Option<&'a str>, Damage> {
     match cursor.u8()? {
         0 => Ok(None),
@@ -363,7 +364,7 @@ pub(super) fn label_of_entry<'a>(cursor: &mut Cursor<'a>) -> Result<Option<&'a s
     }
 }
 
-/// Series that stand in the block of their value, which were looked at before.
+/// Series that are stored in the block of their value; `postings_entry` has checked them.
 fn ids_here(count: u64, mut ids: Cursor<'_>) -> RoaringBitmap {
     let mut found = RoaringBitmap::new();
     let mut before = 0u32;
@@ -408,12 +409,12 @@ impl LabelIndex for PartReader<'_> {
     }
 
     fn value_count(&self, name: &str) -> u64 {
-        // It is only about what is looked at first: who reads the values meets the error too.
+        // The count only decides what is read first; reading the values returns the error.
         self.count_values(name).unwrap_or(0)
     }
 
     fn series_count(&self, name: &str, _value: &str) -> u64 {
-        // What each value has where all have as many: how many it is stands in the blocks.
+        // The average over all values: the exact count is only in the blocks.
         match self.value_count(name) {
             0 => 0,
             values => u64::from(self.part.entry.series).div_ceil(values),
@@ -428,7 +429,7 @@ impl LabelIndex for PartReader<'_> {
     ) -> Result<RoaringBitmap, StoreError> {
         let mut found = RoaringBitmap::new();
         self.for_postings(name, value, &mut |candidate, postings| {
-            // The first value with this prefix is the value itself, if it is there.
+            // The first value with this prefix is the value itself, if it exists.
             if candidate == value {
                 found = self.load_within(postings, within)?;
             }
@@ -476,7 +477,7 @@ mod tests {
     use crate::storage::index::{MemoryIndex, evaluate};
     use crate::telemetry::StoreMetrics;
 
-    /// Many blocks of everything, and postings of every size.
+    /// Sets for many blocks of each kind, and postings of every size.
     fn sets() -> Vec<Labels> {
         cases::sets(3_000)
     }
@@ -540,7 +541,7 @@ mod tests {
         for (series, name, prefix, by_series) in [
             (&neighbours, "host", "", true),
             (&neighbours, "host", "host-00", true),
-            // Two blocks against the one in which all racks are.
+            // Two blocks of series against one block with all racks.
             (&neighbours, "rack", "", false),
             (&neighbours, "absent", "", false),
             (&scattered, "host", "", false),

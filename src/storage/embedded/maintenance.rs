@@ -1,7 +1,7 @@
-//! The thread that keeps the store in order: retention, and one compaction at a time.
+//! The maintenance thread: retention, and one compaction at a time.
 //!
-//! It runs at an interval and when it is woken. A failure is counted and said, and tried again after a pause that
-//! grows up to the interval; it never stops the store.
+//! It runs at an interval and when it is woken. A failure is counted and logged, and the work is
+//! tried again after a pause that grows up to the interval. A failure never stops the store.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -57,13 +57,13 @@ impl Maintenance {
         Ok(Self { store, signal, thread: Mutex::new(thread) })
     }
 
-    /// There may be something to do.
+    /// Wakes the thread, since there may be work.
     pub(super) fn wake(&self) {
         self.signal.wishes.lock().wake = true;
         self.signal.changed.notify_all();
     }
 
-    /// Shuts the store and asks the thread to stop: a running compaction is given up.
+    /// Shuts the store and asks the thread to stop; a running compaction is abandoned.
     pub(super) fn stop(&self) -> Stopping {
         self.store.shut();
         self.signal.wishes.lock().stop = true;
@@ -74,7 +74,7 @@ impl Maintenance {
 
 impl Drop for Maintenance {
     fn drop(&mut self) {
-        // The folder may be opened again at once: nothing of this store may still be at work.
+        // The folder may be opened again at once, so the thread must have ended.
         if let Some(thread) = self.stop().0
             && thread.join().is_err()
         {
@@ -110,7 +110,7 @@ fn run(store: &PartStore, signal: &Signal, interval: Duration) {
             (pause, retry) = (interval, LEAST_RETRY);
             continue;
         };
-        // What cannot be finished any more is given up, and is no failure.
+        // Work that is abandoned on closing is not a failure.
         if store.stopping.load(Ordering::Relaxed) {
             tracing::debug!(%error, "maintenance of the embedded store was given up");
             return;
@@ -124,8 +124,8 @@ fn run(store: &PartStore, signal: &Signal, interval: Duration) {
 }
 
 impl PartStore {
-    /// Retention and compaction until nothing is left to do. The time is asked for before each piece of work:
-    /// all of it may take hours.
+    /// Runs retention and compaction until nothing is left to do. The clock is read before each
+    /// piece of work, since all of them may take hours.
     pub(super) fn maintain(&self, now: &dyn Fn() -> i64, speed: Speed) -> Result<(), StoreError> {
         loop {
             self.enforce_retention(now())?;

@@ -1,9 +1,9 @@
-//! The manifest: what the embedded store consists of. Only what it lists exists.
+//! The manifest: the list of all files of the embedded store. Only listed files exist.
 //!
-//! It is one small file, replaced as a whole by rename, so that every change of the store is
-//! one atomic step. Parts stand in order of precedence: at equal timestamps of one series the
-//! later part wins. A tombstone cuts the parts whose `cut_through` is below its number.
-//! This file knows the bytes only; `docs/EMBEDDED-FORMAT.md` has the boxes.
+//! The manifest is one small file, replaced as a whole by rename, so that every change of the store
+//! is one atomic step. Parts are listed by precedence: at equal timestamps of one series the later
+//! part wins. A tombstone cuts the parts whose `cut_through` is below its number. Pure bytes: no
+//! I/O. `docs/EMBEDDED-FORMAT.md` has the layout.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::storage::codec::{Cursor, Damage, put_bytes, put_varint, put_zigzag, s
 
 /// First bytes of a manifest.
 const HEAD: &[u8; 8] = b"pkmani\x02\n";
-/// Of one that does not know when parts were merged.
+/// First bytes of version 1, which does not have the time of a merge.
 const HEAD_1: &[u8; 8] = b"pkmani\x01\n";
 
 /// A version that is read.
@@ -23,10 +23,10 @@ enum Version {
     V2,
 }
 
-/// The whole state of a store but for the content of its parts.
+/// The whole state of a store except the content of its parts.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Manifest {
-    /// No file has or had this id or a higher one.
+    /// All files, past and present, have lower ids.
     pub(super) next_id: u64,
     /// `through` of the last flush.
     pub(super) flushed_through: u64,
@@ -51,17 +51,17 @@ pub(super) struct PartEntry {
     pub(super) series: u32,
     pub(super) points: u64,
     pub(super) exemplars: u64,
-    /// Tombstones up to this number do not concern it: they came before it or were applied.
+    /// Tombstones up to this number do not concern it: they are older than it or were applied.
     pub(super) cut_through: u64,
     /// Checksum of its footer.
     pub(super) footer_crc: u32,
-    /// When compaction wrote it, in milliseconds since 1970; 0 = a flush did.
+    /// When compaction wrote it, in milliseconds since 1970; 0 = written by a flush.
     pub(super) merged: i64,
 }
 
 impl PartEntry {
-    /// Whether compaction wrote it within this time before `now`. After it counts as well, as far as clocks
-    /// are set in everyday use; a time that lies further ahead was that of a wrong clock.
+    /// Whether compaction wrote it less than `time` before `now`, or less than `time` after `now`:
+    /// clocks are set back in everyday use. A time further ahead is from a wrong clock.
     pub(super) fn was_merged_within(&self, time: Duration, now: i64) -> bool {
         self.merged != 0 && u128::from(now.abs_diff(self.merged)) < time.as_millis()
     }
@@ -76,7 +76,7 @@ pub(super) struct Tombstone {
 }
 
 impl Tombstone {
-    /// Whether it may cut something in this part.
+    /// Whether it may delete something in this part.
     pub(super) fn concerns(&self, part: &PartEntry) -> bool {
         self.number > part.cut_through && self.range.overlaps(&part.range)
     }
@@ -148,8 +148,8 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Forgets tombstones that concern no part any more, but for those with a number
-    /// above `needed_from`.
+    /// Drops tombstones that concern no part any more, except those with a number above
+    /// `needed_from`.
     pub(super) fn drop_spent_tombstones(&mut self, needed_from: u64) {
         let parts = &self.parts;
         self.tombstones.retain(|tombstone| {

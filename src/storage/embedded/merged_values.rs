@@ -1,7 +1,7 @@
-//! The values of several parts as those of the part that they become.
+//! Merges the values of several parts into the part that they become.
 //!
-//! Each part is read from its first value to its last, all side by side, so memory has the new numbers of rows, a
-//! block of each part, and the series of one value. What was deleted with all its points is in no row any more.
+//! All parts are read side by side, from first value to last. Memory holds the new numbers of rows, a block of each
+//! part, and the series of one value. A series whose points are all deleted has no row any more.
 
 use roaring::RoaringBitmap;
 
@@ -12,24 +12,24 @@ use super::part::Part;
 use super::value_writer::ValueWriter;
 use super::values_in_order::{Posted, ValuesInOrder};
 
-/// The row that an input's row has become a part of, by its number.
+/// The new row that each row of an input became part of.
 #[derive(Default)]
 pub(super) struct NewRows(Vec<u32>);
 
-/// No row.
+/// The row has no new row.
 const GONE: u32 = u32::MAX;
 
 impl NewRows {
-    /// Notes what the next row has become: the first of the rows of its series.
+    /// Records what the next row became: the first row of its series.
     pub(super) fn note(&mut self, first: Option<u32>) {
         self.0.push(first.unwrap_or(GONE));
     }
 }
 
-/// Parts that are merged.
+/// The values of the parts that are merged.
 pub(super) struct MergedValues<'a> {
     inputs: Vec<Input<'a>>,
-    /// Rows that have more of the series of the row before.
+    /// Rows that continue the series of the row before.
     continued: &'a RoaringBitmap,
 }
 
@@ -54,7 +54,7 @@ impl<'a> MergedValues<'a> {
         Ok(Self { inputs, continued })
     }
 
-    /// Writes all of them. Calls `keep` after each.
+    /// Writes all values. Calls `keep` after each.
     pub(super) fn write(
         mut self,
         out: &mut ValueWriter<'_>,
@@ -84,7 +84,7 @@ impl<'a> MergedValues<'a> {
 }
 
 impl Input<'_> {
-    /// Adds what rows of this part have become.
+    /// Adds the new rows of `rows`.
     fn add(
         &self,
         rows: &RoaringBitmap,

@@ -1,7 +1,7 @@
-//! The series of several parts as those of the part that they become, one after the other.
+//! Merges the series of several parts into one part, one series after the other.
 //!
-//! The chunks of one series are in memory at a time, up to [`Sizes::whole`]: a series with more is not merged into
-//! one list of chunks. Its rows follow each other, in the order of precedence, so that every answer is the same.
+//! Memory holds the chunks of one series, up to [`Sizes::whole`] bytes. The chunks of a larger series are not merged
+//! into one list: its rows follow each other in order of precedence, so that every answer is the same.
 
 use std::cmp::Ordering;
 use std::iter::Peekable;
@@ -95,7 +95,7 @@ impl<'a> Merging<'a> {
                 scan.chunks(*frame, labels, self.tombstones)?,
             ));
         }
-        // Handles: the bytes are shared.
+        // A clone of a chunk shares its bytes.
         let chunks = sources.iter().flat_map(|(_, _, chunks)| chunks).cloned().collect();
         let merged = merge::merge(chunks).and_then(packing::packed);
         let merged = merged.map_err(|error| Part::merge_damage(sources, error))?;
@@ -121,13 +121,13 @@ impl<'a> Merging<'a> {
         Ok(new.unwrap_or_default())
     }
 
-    /// What became of the rows of each part, in order; and the rows that have more of the series of the row before.
+    /// What the rows of each part became, in order; and the new rows that continue the series of the row before.
     pub(super) fn rows(self) -> (Vec<NewRows>, RoaringBitmap) {
         (self.scans.into_iter().map(|scan| scan.new_rows).collect(), self.continued)
     }
 }
 
-/// The exemplars of several parts, merged: those of one series are in memory at a time, and a block of each part.
+/// Merges the exemplars of several parts. Memory holds the exemplars of one series, and a block of each part.
 pub(super) struct MergingExemplars<'a> {
     tombstones: &'a [Arc<Tombstone>],
     parts: Vec<(&'a Part, Peekable<ExemplarEntries<'a>>)>,
@@ -143,15 +143,15 @@ impl<'a> MergingExemplars<'a> {
         Ok(Self { tombstones, parts: parts.collect::<Result<_, StoreError>>()? })
     }
 
-    /// The next series with its exemplars, without what was deleted; it may have none. Calls `keep` after each
-    /// piece of work.
+    /// The next series with its exemplars that are not deleted, perhaps none. Calls `keep` after
+    /// each piece of work.
     pub(super) fn next(
         &mut self,
         keep: &mut dyn FnMut(),
     ) -> Result<Option<(Labels, Vec<Exemplar>)>, StoreError> {
         let mut first: Option<Labels> = None;
         for (_, entries) in &mut self.parts {
-            // An error is met below, where it can be taken.
+            // An error is returned below, where the entry is taken.
             if let Some(Ok((labels, _))) = entries.peek()
                 && first.as_ref().is_none_or(|first| labels < first)
             {
@@ -182,11 +182,11 @@ impl<'a> MergingExemplars<'a> {
 struct Scan<'a> {
     reader: PartReader<'a>,
     next_block: usize,
-    /// Rows of the current block that are still to come.
+    /// Remaining rows of the current block.
     rows: std::vec::IntoIter<Row>,
     head: Option<Row>,
     new_rows: NewRows,
-    /// Bytes of chunks that were read, and where they begin.
+    /// Offset and bytes of the chunks that were read ahead.
     ahead: (u64, Bytes),
 }
 
@@ -204,7 +204,7 @@ impl<'a> Scan<'a> {
         Ok(scan)
     }
 
-    /// The chunks of a row of a series, without what was deleted.
+    /// The chunks of a row of a series, without deleted points.
     fn chunks(
         &mut self,
         frame: Frame,
@@ -218,14 +218,14 @@ impl<'a> Scan<'a> {
         cutting::without(chunks, &cuts).map_err(|error| part.chunk_damage(frame.offset, error))
     }
 
-    /// The bytes of a row. They are read with those that follow: rows come as they lie in the file.
+    /// The bytes of a row. Reads the rows behind it too: rows are visited in the order of the file.
     fn bytes(&mut self, Frame { offset, len }: Frame) -> Result<Bytes, StoreError> {
         let (start, bytes) = &self.ahead;
         let end = start + bytes.len() as u64;
         let len = u64::from(len);
         if offset < *start || offset.saturating_add(len) > end {
             let left = self.reader.part.entry.bytes.saturating_sub(offset);
-            // What points beyond the end is an error of its own.
+            // A row beyond the end of the file is an error of its own.
             let bytes = self.reader.bytes(offset, len.max(AHEAD_BYTES.min(left)))?;
             self.ahead = (offset, bytes);
         }

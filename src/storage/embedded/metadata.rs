@@ -1,7 +1,7 @@
 //! The metadata file: type, help and unit of every metric family.
 //!
-//! Pure bytes. The file is written anew when something changed; the manifest names the one that
-//! counts, so metadata changes in the same step as the parts.
+//! Pure bytes: no I/O. The file is rewritten when something changed. The manifest names the current
+//! file, so metadata changes in the same step as the parts.
 //!
 //! ```text
 //! ┌──────────┬──────────┬──────────────────────────────────────────────────────┬────────────┐
@@ -9,8 +9,8 @@
 //! └──────────┴──────────┴──────────────────────────────────────────────────────┴────────────┘
 //! ```
 //!
-//! In version 1 each name of a series that came by remote write 2.0 is a family: `x_bucket`, `x_sum` and `x_count` for
-//! the classic histogram `x`. They are joined when such a file is read.
+//! In version 1 each name of a series from remote write 2.0 is a family: `x_bucket`, `x_sum` and
+//! `x_count` for the classic histogram `x`. They are joined when such a file is read.
 
 use std::collections::BTreeMap;
 

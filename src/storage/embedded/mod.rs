@@ -1,9 +1,9 @@
-//! The embedded store: immutable part files, of a day or of many with few points, and a manifest that lists them.
+//! The embedded store: immutable part files, and a manifest that lists them.
 //!
-//! There is no log here: a head in front makes recent samples durable and hands over whole runs.
-//! [`Parts::write`](Store::write) is correct all the same; each call makes a part of its own.
-//! A change becomes visible when the manifest that describes it is durable, and not before.
-//! The bytes are described in `docs/EMBEDDED-FORMAT.md`. All file I/O goes through [`Files`].
+//! A part has the points of one day, or of many days with few points each. This store has no log: the head in front
+//! of it makes recent samples durable and hands over whole runs. [`Parts::write`](Store::write) works without a head;
+//! each call makes a part of its own. A change becomes visible only after the manifest that describes it is durable.
+//! `docs/EMBEDDED-FORMAT.md` describes the bytes. All file I/O goes through [`Files`].
 
 mod absorb;
 mod cache;
@@ -64,22 +64,23 @@ use state::PartStore;
 /// Settings of the embedded store.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Days whose end is further back than this are removed; zero = kept for ever. A clock that jumps
-    /// ahead is followed slowly.
+    /// Days that ended longer ago than this are removed; zero = kept for ever. If the clock jumps
+    /// ahead, retention follows slowly.
     pub retention: Duration,
-    /// Most bytes of unpacked index blocks kept in memory.
+    /// Most bytes of unpacked index blocks in the cache.
     pub cache_bytes: usize,
-    /// Bytes that the parts of a flush may hold while they are written; then they end, and others begin.
+    /// Bytes of memory that the parts of a flush may use while they are written. Beyond this they
+    /// are finished, and new parts begin.
     pub write_bytes: usize,
-    /// After how many bytes a new part file is cut into pieces.
+    /// Sizes at which a new part file is cut into pieces.
     pub sizes: Sizes,
-    /// How often compaction and retention run by themselves; `None` = only when
+    /// How often compaction and retention run in the background; `None` = only when
     /// [`Parts::maintain`] is called.
     pub maintenance: Option<Duration>,
-    /// What retention and the end of a day go by.
+    /// The clock for retention and for the end of a day.
     pub clock: Clock,
-    /// Everything up to this record of the log has to be here: else part files are missing, or an older manifest
-    /// stands in the place of the newest, and no file is removed.
+    /// The log says that every record up to this number is stored here. If the manifest knows fewer, part files are
+    /// missing or the manifest is an older one: opening fails and removes no file.
     pub through: u64,
 }
 
@@ -106,13 +107,13 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Opens the store in a folder, which is made if absent. Checks the manifest and the
-    /// footer and directory of every part; damage is an error that names the file.
+    /// Opens the store in a folder, which is created if absent. Checks the manifest and the footer
+    /// and directory of every part; damage is an error that names the file.
     pub fn open(dir: &Path, options: Options, metrics: StoreMetrics) -> Result<Self, StoreError> {
         Self::open_with(Arc::new(Disk), dir, options, metrics)
     }
 
-    /// As [`Parts::open`], over another file layer.
+    /// As [`Parts::open`], with another file layer.
     pub fn open_with(
         files: Arc<dyn Files>,
         dir: &Path,
@@ -126,8 +127,8 @@ impl Parts {
         Ok(Self { store, maintenance })
     }
 
-    /// Days whose end is further back than this are removed from now on, in the background; zero =
-    /// kept for ever. What is gone does not come back. Gives what goes now; `None` = nothing.
+    /// Removes days that ended longer ago than this, from now on and in the background; zero = kept
+    /// for ever. Removed days do not come back. Returns what is removed now; `None` = nothing.
     pub fn set_retention(&self, retention: Duration) -> Option<Expired> {
         let expired = self.store.expired(retention, self.store.clock.now_ms());
         *self.store.retention.write() = retention;
@@ -135,8 +136,8 @@ impl Parts {
         expired
     }
 
-    /// Removes days beyond the retention and compacts until nothing is left to do, with a clock that
-    /// shows `now` (milliseconds since 1970). Blocks.
+    /// Removes days beyond the retention and compacts until nothing is left to do. `now` is the
+    /// time in milliseconds since 1970. Blocks.
     pub fn maintain(&self, now: i64) -> Result<(), StoreError> {
         self.store.maintain(&|| now, Speed::Full)
     }
@@ -220,7 +221,7 @@ impl Store for Parts {
         Ok(())
     }
 
-    /// A part may have points of many days, and lists what it has as a whole.
+    /// A part may have points of many days; it is listed as a whole.
     fn lists_spans(&self) -> bool {
         true
     }
@@ -236,7 +237,7 @@ impl Store for Parts {
     async fn close(&self) -> Result<(), StoreError> {
         let (stopping, store) = (self.maintenance.stop(), self.store.clone());
         let wait = move || {
-            // Whoever opens the folder next finds nobody at work in it.
+            // The next process that opens the folder must find no write in progress.
             store.wait_for_flights();
             stopping.wait()
         };

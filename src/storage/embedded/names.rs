@@ -1,6 +1,6 @@
-//! Names of the files of the embedded store, and the time partitions that they are of.
+//! File names of the embedded store, and its time partitions.
 //!
-//! A partition is a day, or all of time ([`WIDE`]): its parts have the points of many days of which each has few.
+//! A partition is a day, or all of time ([`WIDE`]) for parts with few points each of many days.
 //!
 //! ```text
 //! MANIFEST                        what exists
@@ -52,7 +52,7 @@ pub(super) fn temporary(name: &str) -> String {
     format!("{name}.tmp")
 }
 
-/// Whether a file of this name is part of a store: nobody else's files are touched.
+/// Whether the store owns a file of this name; other files are not touched.
 pub(super) fn is_ours(name: &str) -> bool {
     name.ends_with(".part") || name.starts_with("metadata-") || name.ends_with(".tmp")
 }

@@ -1,5 +1,5 @@
-//! The directory of a part of version 1 or 2: one block, with the first value of every block of values whole.
-//! It is read, and not written any more. `docs/EMBEDDED-FORMAT.md` has the boxes.
+//! Reads the directory of a part of version 1 or 2: one block, with the whole first value of every block of values.
+//! Such directories are not written any more. `docs/EMBEDDED-FORMAT.md` has the layout.
 
 use crate::storage::codec::{Cursor, Damage};
 

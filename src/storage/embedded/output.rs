@@ -1,7 +1,7 @@
-//! A part file being written: bytes are collected, and written and made durable in pieces.
+//! A part file being written: bytes are buffered, and written and synced in pieces.
 //!
-//! It has a temporary name until [`Output::publish`]; dropped before that, it is removed. What the bytes mean is for
-//! [`writer`](super::writer).
+//! The file has a temporary name until [`Output::publish`]; an output that is dropped before
+//! removes its file. What the bytes mean is defined in [`writer`](super::writer).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use super::directory::BlockRef;
 use super::files::{Files, NewFile};
 use super::{io_error, names};
 
-/// Bytes collected before they are written.
+/// Size of the write buffer, in bytes.
 const WRITE_BUFFER: usize = 1 << 20;
-/// Bytes between two syncs. The disk gets a large part in pieces, each of which counts as work of the one who
-/// writes it: the syncs of the log in between never wait for all of it.
+/// Bytes between two syncs. A large part reaches the disk in pieces, so that a sync of the log
+/// never waits for the whole part. The time of each piece counts as work of the writer.
 const SYNC_BYTES: u64 = 8 << 20;
 
-/// The file: opened late, so that many small parts need no descriptors.
+/// The output file. It is opened late, so that many small parts need no descriptors.
 pub(super) struct Output {
     files: Arc<dyn Files>,
     dir: PathBuf,
@@ -28,24 +28,24 @@ pub(super) struct Output {
     created: bool,
     buffer: Vec<u8>,
     written: u64,
-    /// Bytes of those that are durable.
+    /// Written bytes that are durable.
     synced: u64,
 }
 
 impl Output {
-    /// A file that begins with `head`. It is made when its first bytes are written.
+    /// A file that begins with `head`. It is created when its first bytes are written.
     pub(super) fn new(files: Arc<dyn Files>, dir: PathBuf, name: String, head: &[u8]) -> Self {
         let (file, created) = (None, false);
         let (buffer, written, synced) = (head.to_vec(), 0, 0);
         Self { files, dir, name, file, created, buffer, written, synced }
     }
 
-    /// What is written next, to add to; [`Self::write_when_full`] has to follow.
+    /// The write buffer, to append to. Call [`Self::write_when_full`] afterwards.
     pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.buffer
     }
 
-    /// Bytes that it holds, about.
+    /// Approximate size in memory, in bytes.
     pub(super) fn memory(&self) -> usize {
         size_of::<Self>() + self.buffer.capacity()
     }
@@ -63,7 +63,7 @@ impl Output {
         self.dir.join(names::temporary(&self.name))
     }
 
-    /// Where the next byte will be.
+    /// Offset of the next byte.
     pub(super) fn position(&self) -> u64 {
         self.written + self.buffer.len() as u64
     }
@@ -74,7 +74,7 @@ impl Output {
         self.write_when_full()
     }
 
-    /// Packs a block, which is empty afterwards.
+    /// Packs and appends a block; `raw` is empty afterwards.
     pub(super) fn put_block(&mut self, raw: &mut Vec<u8>) -> Result<BlockRef, StoreError> {
         let (offset, packed) = (self.position(), pack(raw));
         raw.clear();
@@ -82,7 +82,7 @@ impl Output {
         Ok(BlockRef { offset, len: packed.len() as u32 })
     }
 
-    /// Writes what was collected if that is much.
+    /// Writes the buffer if it is full.
     pub(super) fn write_when_full(&mut self) -> Result<(), StoreError> {
         if self.buffer.len() < WRITE_BUFFER {
             return Ok(());
@@ -97,7 +97,7 @@ impl Output {
     fn write(&mut self) -> std::io::Result<()> {
         if self.file.is_none() {
             let file = self.files.create(&self.path());
-            // Even a failed attempt may leave the name behind.
+            // A failed attempt may leave the file behind too.
             self.created = true;
             self.file = Some(file?);
         }

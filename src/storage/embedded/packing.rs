@@ -1,16 +1,15 @@
-//! Packing: neighbouring chunks of floats of one series become few long blocks, before a part is
-//! written.
+//! Packs neighbouring float chunks of one series into few long blocks, before a part is written.
 //!
-//! What follows each other in time is joined, up to [`BLOCK`] points, and written in whichever
-//! form is smaller. The order of precedence stays. A block that is long already is copied as it is.
-//! Floats that are no decimal numbers stay as they are, but for short chunks. Histograms stay as they are: what is
-//! known of their counter resets belongs to the chunk.
+//! Chunks that follow each other in time are joined, up to [`BLOCK`] points, and written in the
+//! smaller form. The order of precedence stays. A block that is long already is copied. Floats that
+//! are not decimal numbers keep their form; only short chunks of them are joined. Histograms are
+//! copied: their counter resets are known for a chunk as a whole.
 
 use crate::chunk::{Chunk, ChunkError, ChunkKind, Floats, encode_points, pack};
 use crate::limits::MAX_CHUNK_POINTS;
 
-/// Points of a block, at most: four hours at a scrape in 15 s. Longer blocks save little, and whoever
-/// wants one point reads the whole block.
+/// Most points of a block: about four hours at a scrape interval of 15 s. Longer blocks save
+/// little, and a query for one point reads the whole block.
 const BLOCK: usize = 1024;
 
 /// Packs the chunks of one series, in order of precedence.
@@ -33,7 +32,7 @@ fn is_long(chunk: &Chunk) -> bool {
     chunk.kind == ChunkKind::Packed && usize::from(chunk.count) >= BLOCK / 2
 }
 
-/// Appends the smallest form of the run, which is empty afterwards.
+/// Appends the run in its smallest form; `run` is empty afterwards.
 fn end(packed: &mut Vec<Chunk>, run: &mut Vec<Chunk>) -> Result<(), ChunkError> {
     let run = std::mem::take(run);
     if let [] | [Chunk { kind: ChunkKind::Packed, .. }] = run.as_slice() {
@@ -61,7 +60,7 @@ fn end(packed: &mut Vec<Chunk>, run: &mut Vec<Chunk>) -> Result<(), ChunkError> 
 }
 
 fn bytes(chunks: &[Chunk]) -> usize {
-    // Six bytes a head, at least.
+    // A chunk head has at least six bytes.
     chunks.iter().map(|chunk| chunk.data.len() + chunk.starts.len() + 6).sum()
 }
 
@@ -93,7 +92,7 @@ mod tests {
         assert!(bytes(&blocks) * 2 < bytes(&chunks), "{} of {}", bytes(&blocks), bytes(&chunks));
         assert_eq!(read(&blocks), day);
         assert_eq!(packed(blocks.clone()).as_ref(), Ok(&blocks));
-        // What comes behind is packed by itself, and joined with what comes later.
+        // Later chunks are packed by themselves, and joined with still later ones.
         let more: Vec<Chunk> = [0..240, 240..480, 480..500]
             .map(|range| encode_points(&day[range]))
             .into_iter()
@@ -114,7 +113,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever overlaps: of two points at one time that of the later chunk wins, as before.
+        /// Chunks may overlap: at equal times the later chunk wins, as before packing.
         #[test]
         fn precedence_stays(
             runs in prop::collection::vec(

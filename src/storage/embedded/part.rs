@@ -1,9 +1,8 @@
-//! A part on disk, as the readers see it.
+//! A part on disk, as readers use it.
 //!
-//! Immutable: nothing here changes the file but its removal, which waits for the last reader.
-//! Every byte is checked before it is believed: the footer and the directory when the store is
-//! opened, blocks and frames whenever they are read. No file stays open between reads, so that
-//! years of parts need no descriptors.
+//! The file is immutable, and removed after its last reader. Every byte is checked before it is
+//! used: the footer and the directory when the store is opened, blocks and frames whenever they are
+//! read. No file stays open between reads, so that years of parts need no descriptors.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,15 +29,14 @@ pub(super) struct Part {
     cache: Arc<BlockCache>,
 }
 
-/// The file of a part: shared by all that read it, and removed after the last of them once it
-/// is retired.
+/// The file of a part, shared by its readers. A retired file is removed after its last reader.
 struct PartFile {
     path: PathBuf,
     files: Arc<dyn Files>,
     retired: AtomicBool,
 }
 
-/// A part with its file open and its directory at hand.
+/// A part with its file open and its directory loaded.
 pub(super) struct PartReader<'a> {
     pub(super) part: &'a Part,
     pub(super) directory: Arc<Directory>,
@@ -46,7 +44,7 @@ pub(super) struct PartReader<'a> {
 }
 
 impl Part {
-    /// The part that `entry` lists; its file is not looked at yet.
+    /// The part that `entry` lists; does not read its file.
     pub(super) fn new(
         files: Arc<dyn Files>,
         dir: &Path,
@@ -67,7 +65,7 @@ impl Part {
         &self.file.path
     }
 
-    /// The part for reading.
+    /// Opens the part for reading.
     pub(super) fn reader(&self) -> Result<PartReader<'_>, StoreError> {
         let file = self.file()?;
         let directory = self.directory(&*file)?;
@@ -79,7 +77,7 @@ impl Part {
         self.file.files.open(self.path()).map_err(|source| io_error(self.path(), source))
     }
 
-    /// Reads bytes of the file; what lies outside it is damage.
+    /// Reads bytes of the file; a range outside the file is damage.
     pub(super) fn read(
         &self,
         file: &dyn OpenFile,
@@ -99,13 +97,13 @@ impl Part {
         StoreError::Corrupt { path: self.path().to_owned(), offset, what: damage.0.into() }
     }
 
-    /// The error for a chunk of this part whose bytes make no sense.
+    /// The error for a malformed chunk of this part.
     pub(super) fn chunk_damage(&self, offset: u64, error: ChunkError) -> StoreError {
         StoreError::Corrupt { path: self.path().to_owned(), offset, what: error.to_string() }
     }
 
-    /// The error for chunks of one series that cannot be merged, told from which parts and offsets they
-    /// come: it names the one whose bytes make no sense.
+    /// The error for chunks of one series that cannot be merged. It names the part and the offset
+    /// of the malformed chunk.
     pub(super) fn merge_damage<'a>(
         sources: impl IntoIterator<Item = (&'a Self, u64, Vec<Chunk>)>,
         error: ChunkError,
@@ -120,7 +118,7 @@ impl Part {
         StoreError::Backend { what, source: Box::new(error) }
     }
 
-    /// Removes the file as soon as nobody reads it. The manifest must not list it any more.
+    /// Removes the file after its last reader. The manifest must not list it any more.
     pub(super) fn retire(&self) {
         self.file.retired.store(true, Ordering::Release);
     }
@@ -211,7 +209,7 @@ impl Drop for PartFile {
 }
 
 impl PartReader<'_> {
-    /// The content of a block, from the cache where it has it.
+    /// The content of a block, from the cache if possible.
     pub(super) fn block(&self, block: BlockRef) -> Result<Bytes, StoreError> {
         let key = (self.part.entry.id, block.offset);
         if let Some(Cached::Block(raw)) = self.part.cache.get(key) {
@@ -222,7 +220,7 @@ impl PartReader<'_> {
         Ok(raw)
     }
 
-    /// The content of a block that will hardly be wanted again.
+    /// The content of a block, not cached: it will hardly be read again.
     pub(super) fn uncached_block(&self, block: BlockRef) -> Result<Bytes, StoreError> {
         let packed = self.bytes(block.offset, block.len.into())?;
         unpack(&packed).map_err(|damage| self.part.damage(block.offset, damage))

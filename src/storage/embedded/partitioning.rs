@@ -1,8 +1,8 @@
-//! Which of the parts of a flush a point goes to: that of its day, or the one of many days.
+//! Chooses the part of a flush for each point: the part of its day, or one part of many days.
 //!
-//! A part costs a file, a sync and an index, however few points it has. So where a flush has points of many days, only
-//! days with very many get parts of their own; all others go together into one *wide* part, where a series has a row
-//! and not one a day. What a series has on a day goes into one part: which part of a flush comes first says nothing.
+//! A part costs a file, a sync and an index, however few points it has. If a flush has points of many days, only days
+//! with very many points get parts of their own. All other days go into one *wide* part, where a series has one row,
+//! not one a day. All points of a series on a day go into one part: parts of a flush have no precedence among them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,26 +13,28 @@ use crate::storage::DayCounts;
 use super::cutting;
 use super::names::{WIDE, partition_end, partition_of};
 
-/// A flush with points of no more days than this has a part for each.
+/// Up to this number of days, a flush has a part for each day.
 const FEW_DAYS: usize = 16;
-/// Of more days, the largest have: so many, if they have so many points ...
+/// With more days, the largest have parts of their own: at most this number of days ...
 const LARGEST_DAYS: usize = 8;
+/// ... with at least this number of points each ...
 const LARGE: u64 = 256;
-/// ... and those whose series have many points each: so many, if all of these have so many points. The file of each is
-/// open at a time.
+/// ... and at most this number of days whose series have many points each. The file of each is open
+/// at a time.
 const DENSE_DAYS: usize = 128;
+/// ... with at least this number of points in such series.
 const DENSE: u64 = 4096;
 
 /// Where the points of a flush go.
 pub(super) enum Partitions {
     /// Each into the part of its day.
     Days,
-    /// Those of these days into parts of their own, by the first millisecond of the day.
+    /// Points of these days into parts of their own; a day is given by its first millisecond.
     Some(BTreeSet<i64>),
 }
 
 impl Partitions {
-    /// For points that lie in days like this.
+    /// The choice for a flush with these counts of points by day.
     pub(super) fn of(days: &DayCounts) -> Self {
         if !days.are_more_than(FEW_DAYS) {
             return Self::Days;
@@ -51,8 +53,8 @@ impl Partitions {
         }
     }
 
-    /// The chunks of a series by their partitions, each list in the order given; a chunk that lies in several is
-    /// cut.
+    /// The chunks of a series by partition, each list in the order given. A chunk that lies in
+    /// several partitions is cut.
     pub(super) fn split(&self, chunks: &[Chunk]) -> Result<BTreeMap<i64, Vec<Chunk>>, ChunkError> {
         let mut split: BTreeMap<i64, Vec<Chunk>> = BTreeMap::new();
         for chunk in chunks {
@@ -120,7 +122,7 @@ mod tests {
         counts.add(-PARTITION_MS, -1, 10_000);
         let many = Partitions::of(&counts);
         assert_eq!((many.at(3 * PARTITION_MS), many.at(-1)), (WIDE, -PARTITION_MS));
-        // A day for each of very many series is sparse, but for the largest.
+        // Days with few points a series are sparse: only the largest have parts of their own.
         for day in 0..1_000 {
             (0..5_000).for_each(|_| counts.add(day * PARTITION_MS, day * PARTITION_MS, 1));
         }

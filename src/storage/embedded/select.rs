@@ -1,8 +1,8 @@
 //! Selecting series over all parts, and reading their points.
 //!
-//! A selection keeps label sets and, for each series, where its frames are; the points are read
-//! a run of series at a time, neighbouring frames in one go. It holds the state it was
-//! made from, so later changes of the store do not touch it.
+//! A selection holds label sets and, for each series, where its frames are. Points are read for a
+//! run of series at a time, neighbouring frames in one read. A selection holds the state it was
+//! made from, so later changes of the store do not affect it.
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use super::part::Part;
 use super::state::State;
 use super::{blocking, cutting};
 
-/// The series that match and have points in the range, about.
+/// The series that match and may have points in the range.
 pub(super) fn select(
     state: Arc<State>,
     matchers: &[Matcher],
@@ -49,15 +49,15 @@ pub(super) struct Place {
     len: u32,
     /// Position of the part in the state.
     pub(super) part: u32,
-    /// Its first and last millisecond of the day of the part.
+    /// First and last point, in milliseconds from the start of the part's day.
     first: u32,
     last: u32,
 }
 
 impl Place {
-    /// A row of the part at this position, which is of the day that begins at `partition`.
+    /// A row of the part at this position, whose day begins at `partition`.
     fn new(part: u32, row: &SeriesRow<'_>, partition: i64) -> Self {
-        // What is beyond the day is none of its own.
+        // A time outside the day becomes the largest number.
         let of_day = |time: i64| u32::try_from(time.saturating_sub(partition)).unwrap_or(u32::MAX);
         let (first, last) = (of_day(row.range.start), of_day(row.range.end));
         Self { offset: row.frame.offset, len: row.frame.len, part, first, last }
@@ -103,7 +103,7 @@ impl Places {
 #[derive(Default)]
 struct Found {
     labels: Vec<Labels>,
-    /// Numbers of label sets under their hashes, which are kept: growing looks at no set.
+    /// Numbers of label sets by hash. The hashes are stored, so that growing reads no set.
     by_labels: HashTable<(u64, u32)>,
     label_bytes: usize,
     places: Vec<(u32, Place)>,
@@ -150,7 +150,7 @@ impl Found {
     /// The label sets, sorted if wanted, and the frames in the same order.
     fn arrange(self, sorted: bool) -> (Vec<Labels>, Places) {
         let Self { labels, mut places, .. } = self;
-        // Those of one part are in order.
+        // Label sets of one part are in order already.
         let series = if !sorted || labels.is_sorted() {
             labels
         } else {

@@ -1,9 +1,9 @@
-//! What the store consists of at one moment, and how it changes.
+//! The state of the store at one moment, and how it changes.
 //!
-//! Invariant: memory shows a state only after the manifest that describes it is durable. Readers
-//! hold a [`State`] and are not disturbed by later ones. When it is not known whether a new
-//! manifest became durable, memory keeps the old state and the files of both are left alone
-//! until a later manifest is durable for certain.
+//! Invariant: a state is visible only after the manifest that describes it is durable. Readers hold
+//! a [`State`], which later changes do not touch. If it is unknown whether a new manifest became
+//! durable, memory keeps the old state, and the files of both states stay until a later manifest is
+//! durable for certain.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -31,11 +31,11 @@ use super::part::Part;
 use super::writer::{Sizes, Target};
 use super::{Options, io_error, names};
 
-/// A state of the store; never changed once it is shown.
+/// A state of the store; never changed once it is visible.
 #[derive(Clone, Default)]
 pub(super) struct State {
     pub(super) manifest: Manifest,
-    /// One for each part of the manifest, in its order.
+    /// The parts of the manifest, in its order.
     pub(super) parts: Vec<Arc<Part>>,
     pub(super) metadata: Arc<MetadataMap>,
 }
@@ -44,45 +44,45 @@ pub(super) struct State {
 pub(super) struct PartStore {
     pub(super) files: Arc<dyn Files>,
     pub(super) dir: PathBuf,
-    /// How long days are kept, now; zero = for ever.
+    /// The current retention; zero = for ever.
     pub(super) retention: RwLock<Duration>,
-    /// What retention and the end of a day go by.
+    /// The clock for retention and for the end of a day.
     pub(super) clock: Clock,
     pub(super) metrics: StoreMetrics,
     pub(super) cache: Arc<BlockCache>,
-    /// Bytes that the parts of a flush may hold while they are written.
+    /// Bytes of memory that the parts of a flush may use while they are written.
     pub(super) write_bytes: usize,
     sizes: Sizes,
     state: RwLock<Arc<State>>,
     next_id: AtomicU64,
     commits: Mutex<Commits>,
-    /// `cut_through` of every flush being written.
+    /// `cut_through` of every flush in progress.
     flights: Mutex<Vec<u64>>,
-    /// Told when one of them has ended.
+    /// Notified when a flush has ended.
     landed: Condvar,
-    /// How maintenance has failed since it last succeeded.
+    /// Failures of maintenance since its last success.
     pub(super) failures: Failures,
     /// Held while a compaction runs.
     pub(super) compacting: Mutex<()>,
-    /// The time that retention goes by.
+    /// Limits the time that retention uses.
     pub(super) horizon: Mutex<Horizon>,
     /// The store is being closed.
     pub(super) stopping: AtomicBool,
 }
 
-/// A flush being written: tombstones that come meanwhile are kept for it.
+/// A flush in progress; tombstones that are added meanwhile are kept for it.
 pub(super) struct Flight {
     pub(super) store: Arc<PartStore>,
-    /// Tombstones up to this number came before it.
+    /// Tombstones up to this number were added before the flush began.
     pub(super) cut_through: u64,
 }
 
-/// What is left over from changes of unknown outcome; also the lock that orders changes.
+/// Files of changes with an unknown outcome. Its lock orders all changes.
 #[derive(Default)]
 struct Commits {
     limbo: Vec<Arc<Part>>,
     limbo_metadata: Vec<u64>,
-    /// The store was closed: whoever opens the folder next must not be disturbed.
+    /// The store is closed: nothing may change in its folder any more.
     closed: bool,
 }
 
@@ -90,12 +90,12 @@ struct Commits {
 enum Failed {
     /// The old manifest is certainly in place.
     Before(StoreError),
-    /// It is not known which one is in place.
+    /// It is unknown which manifest is in place.
     Unknown(StoreError),
 }
 
 impl PartStore {
-    /// Reads the manifest, checks every part it lists, and removes what it does not list.
+    /// Reads the manifest, checks every part that it lists, and removes files that it does not list.
     pub(super) fn open(
         files: Arc<dyn Files>,
         dir: PathBuf,
@@ -145,22 +145,22 @@ impl PartStore {
         Ok(store)
     }
 
-    /// The state now.
+    /// The current state.
     pub(super) fn state(&self) -> Arc<State> {
         self.state.read().clone()
     }
 
-    /// An id that no file has or had.
+    /// An id that no file has ever had.
     pub(super) fn new_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Where new parts are written to.
+    /// The folder and the sizes of new parts.
     pub(super) fn target(&self) -> Target {
         Target { files: self.files.clone(), dir: self.dir.clone(), sizes: self.sizes }
     }
 
-    /// Notes the beginning of a flush.
+    /// Registers a flush that begins.
     pub(super) fn begin_flight(store: &Arc<Self>) -> Flight {
         let mut flights = store.flights.lock();
         let cut_through = store.state().manifest.last_tombstone;
@@ -173,9 +173,9 @@ impl PartStore {
         Part::new(self.files.clone(), &self.dir, entry, self.cache.clone())
     }
 
-    /// Changes the state in one durable step. `edit` sees the latest state and nothing
-    /// changes meanwhile. New parts must be whole and have their names. After an error the
-    /// state is as before; new parts are removed as soon as that is safe.
+    /// Changes the state in one durable step. `edit` gets the latest state, and no other change
+    /// runs meanwhile. New parts must be complete and have their final names. After an error the
+    /// state is unchanged; new parts are removed as soon as that is safe.
     pub(super) fn commit(
         &self,
         edit: impl FnOnce(&mut State) -> Result<(), StoreError>,
@@ -192,7 +192,7 @@ impl PartStore {
         }
         new.manifest.parts = new.parts.iter().map(|part| part.entry).collect();
         new.manifest.next_id = self.next_id.load(Ordering::Relaxed);
-        // A flush that begins now may not see the newest tombstone yet: that one stays for it.
+        // A flush that begins now may not see the newest tombstone yet: keep that tombstone.
         let flights = self.flights.lock().iter().min().copied().unwrap_or(u64::MAX);
         let needed_from = flights.min(old.manifest.last_tombstone);
         new.manifest.drop_spent_tombstones(needed_from);
@@ -221,24 +221,24 @@ impl PartStore {
         Ok(())
     }
 
-    /// Fails once nothing may change any more, for work that would be in vain.
+    /// Fails if the store is being closed, so that work in progress ends early.
     pub(super) fn check_open(&self) -> Result<(), StoreError> {
         if self.stopping.load(Ordering::Relaxed) { Err(closed()) } else { Ok(()) }
     }
 
-    /// Waits until no flush is being written: once the store is shut that is soon. Blocks.
+    /// Waits until no flush is in progress, which is soon after [`Self::shut`]. Blocks.
     pub(super) fn wait_for_flights(&self) {
         let mut flights = self.flights.lock();
         self.landed.wait_while(&mut flights, |flights| !flights.is_empty());
     }
 
-    /// Lets nothing change any more, and running compactions and flushes end.
+    /// Refuses all further changes. Compactions and flushes in progress end.
     pub(super) fn shut(&self) {
         self.stopping.store(true, Ordering::Relaxed);
         self.commits.lock().closed = true;
     }
 
-    /// Writes a file whole and durable, but for its name in the folder.
+    /// Writes a file and makes its content durable, but not its name in the folder.
     pub(super) fn write_file(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let (path, temporary) = (self.dir.join(name), self.dir.join(names::temporary(name)));
         let written = place(&*self.files, &path, &temporary, |path| self.write_new(path, bytes));
@@ -258,7 +258,7 @@ impl PartStore {
         self.files.list(&self.dir).map_err(|source| io_error(&self.dir, source))
     }
 
-    /// A new store: the empty manifest is durable before anything else is written.
+    /// Creates a store: the empty manifest is durable before anything else is written.
     fn begin(&self, listed: &[String]) -> Result<(), StoreError> {
         if listed.iter().any(|name| names::is_ours(name) && !name.ends_with(".tmp")) {
             let what = "the manifest is missing, but files that it lists are there".into();
@@ -317,7 +317,7 @@ impl PartStore {
     }
 
     fn write_manifest(&self, manifest: &Manifest) -> Result<(), Failed> {
-        // The names of new parts come before the manifest that lists them.
+        // The names of new parts must be durable before the manifest that lists them.
         let synced = self.files.sync_dir(&self.dir);
         synced.map_err(|source| Failed::Before(io_error(&self.dir, source)))?;
         let path = self.dir.join(names::MANIFEST);
@@ -330,7 +330,7 @@ impl PartStore {
         })
     }
 
-    /// Removes a file nobody needs; when that fails the next start tries again.
+    /// Removes an unused file; if that fails, the next start tries again.
     fn remove(&self, name: &str) {
         if let Err(error) = self.files.remove(&self.dir.join(name)) {
             tracing::debug!(name, %error, "unlisted file stays");
@@ -368,7 +368,7 @@ fn closed() -> StoreError {
     StoreError::Unavailable { what, retry_after: Duration::from_secs(1) }
 }
 
-/// Lets the parts go that are not among `kept`.
+/// Retires the parts that are not in `kept`.
 fn retire_missing(parts: &[Arc<Part>], kept: &[Arc<Part>]) {
     let kept: HashSet<u64> = kept.iter().map(|part| part.entry.id).collect();
     for part in parts.iter().filter(|part| !kept.contains(&part.entry.id)) {
@@ -377,24 +377,24 @@ fn retire_missing(parts: &[Arc<Part>], kept: &[Arc<Part>]) {
 }
 
 impl State {
-    /// Parts with points or exemplars in the range, about, and their positions.
+    /// Parts that may have points or exemplars in the range, with their positions.
     pub(super) fn parts_in(&self, range: TimeRange) -> impl Iterator<Item = (usize, &Arc<Part>)> {
         let parts = self.parts.iter().enumerate();
         parts.filter(move |(_, part)| !range.is_empty() && part.entry.range.overlaps(&range))
     }
 
-    /// The time of the newest point that is no later than this, about: the parts alone are looked at.
+    /// Approximate time of the newest point up to `time`; only the list of parts is read.
     pub(super) fn newest_until(&self, time: i64) -> Option<i64> {
         let parts = self.parts.iter().map(|part| &part.entry);
         let newest = |part: &PartEntry| match part.partition {
-            // Nobody knows what it has in between.
+            // The list does not say what it has in between.
             WIDE if part.range.end > time => part.range.start,
             _ => part.range.end.min(time),
         };
         parts.filter(|part| part.range.start <= time).map(newest).max()
     }
 
-    /// Deletes what is in the parts there are, and in flushes that are being written.
+    /// Deletes data in all parts and in flushes in progress.
     pub(super) fn add_tombstone(&mut self, matchers: Vec<Matcher>, range: TimeRange) {
         let number = self.manifest.last_tombstone + 1;
         self.manifest.last_tombstone = number;
@@ -404,7 +404,7 @@ impl State {
     pub(super) fn stats(&self) -> Stats {
         let parts = &self.manifest.parts;
         let newest = parts.iter().map(|part| part.partition).max();
-        // Parts of one day share most series: the largest says best how many there are.
+        // Parts of one day share most series: the largest part gives the best estimate.
         let newest = parts.iter().filter(|part| Some(part.partition) == newest);
         let start = parts.iter().map(|part| part.range.start).min();
         let end = parts.iter().map(|part| part.range.end).max();

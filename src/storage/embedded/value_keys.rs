@@ -1,13 +1,13 @@
-//! Where in a part the values of a label are: which blocks can have them.
+//! Finds the blocks of a part that can have the values of a label.
 //!
-//! A part of version 3 keeps the beginnings of the names and values that its blocks begin with, no more: a
-//! value may be longer than a block, and all of them together longer than memory. What such a beginning
-//! leaves open is found out by looking at the blocks themselves. Older parts keep first values whole, by label.
-//! Pure bytes; reading blocks is for [`lookup`](super::lookup).
+//! A part of version 3 keeps only a prefix of the first name and value of each block: a value may
+//! be longer than a block, and all values together larger than memory. Where prefixes are equal,
+//! the blocks themselves are read. Older parts keep whole first values, by label. Pure bytes:
+//! reading blocks is for [`lookup`](super::lookup).
 
 use super::directory::BlockRef;
 
-/// Bytes that are kept of a name and of a value.
+/// Most bytes that are kept of a name and of a value.
 pub(super) const KEY_BYTES: usize = 64;
 
 /// A block of values of one label with their postings, in a part of version 1 or 2.
@@ -22,13 +22,13 @@ pub(super) struct ValueBlock {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NameEntry {
     pub(super) name: Box<str>,
-    /// How many values.
+    /// Number of values.
     pub(super) values: u64,
     /// Sorted.
     pub(super) blocks: Vec<ValueBlock>,
 }
 
-/// The beginning of a label: orders as the labels do, but that those with one beginning are equal.
+/// The prefix of a label. Keys order as their labels do; labels with the same prefix have equal keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key<'a> {
     name: &'a [u8],
@@ -36,20 +36,20 @@ pub(super) struct Key<'a> {
 }
 
 impl<'a> Key<'a> {
-    /// The beginning of this label. Of one with a name that is cut, the value does not count.
+    /// The key of a label. If the name is cut, the value is left out.
     pub(super) fn of(name: &'a str, value: &'a str) -> Self {
         let cut = |text: &'a str| &text.as_bytes()[..text.len().min(KEY_BYTES)];
         let value = if name.len() < KEY_BYTES { cut(value) } else { &[] };
         Self { name: cut(name), value }
     }
 
-    /// Whether it is all of a label with this name and value.
+    /// Whether the key is the whole label, not cut.
     fn is_whole(&self) -> bool {
         self.name.len() < KEY_BYTES && self.value.len() < KEY_BYTES
     }
 }
 
-/// A block of labels or of names in a part of version 3, with the beginning of what it begins with.
+/// A block of labels or of names in a part of version 3, with the key of its first entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KeyedBlock {
     pub(super) name: Box<[u8]>,
@@ -67,8 +67,8 @@ impl KeyedBlock {
     }
 }
 
-/// The block that a label is in, if it is anywhere: the last one that begins at or before it. `begins_behind`
-/// says whether a block begins behind the label, and is asked only where the keys do not tell.
+/// The only block that can have a label: the last one that begins at or before it. `begins_behind`
+/// says whether a block begins behind the label; it is called only if the keys are equal and cut.
 pub(super) fn block_of<E>(
     blocks: &[KeyedBlock],
     name: &str,
@@ -79,7 +79,7 @@ pub(super) fn block_of<E>(
     let mut low = blocks.partition_point(|block| block.key() < key);
     let mut high = low + blocks[low..].partition_point(|block| block.key() == key);
     if key.is_whole() {
-        // Who begins so begins with this very label.
+        // A block with this key begins with this very label.
         low = high;
     }
     while low < high {
@@ -92,7 +92,7 @@ pub(super) fn block_of<E>(
     Ok(low.saturating_sub(1))
 }
 
-/// How many blocks can have values of a label that begin with `prefix`, about.
+/// Approximate number of blocks that can have values of a label that begin with `prefix`.
 pub(super) fn blocks_with(blocks: &[KeyedBlock], name: &str, prefix: &str) -> usize {
     let key = Key::of(name, prefix);
     let first = blocks.partition_point(|block| block.key() < key).saturating_sub(1);
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!((count("0"), count("bc"), count("d")), (0, 1, 1));
     }
 
-    /// A text around the length that is kept: many share their beginning.
+    /// A text with about the length of a key; many share a prefix.
     fn text() -> impl Strategy<Value = String> {
         (prop_oneof![Just(0), 60usize..68, Just(200)], "[ab]{0,3}").prop_map(|(len, end)| {
             let mut text = "x".repeat(len);

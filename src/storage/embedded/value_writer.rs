@@ -1,6 +1,6 @@
 //! Writes the values of a part: each with the series that have it, sorted by label, and the names of the labels.
 //!
-//! Blocks and large postings go to the file as they come; memory holds what begins the blocks.
+//! Blocks and large postings are written at once; memory holds only the first key of each block.
 
 use roaring::RoaringBitmap;
 
@@ -11,7 +11,7 @@ use super::directory::Values;
 use super::output::Output;
 use super::value_keys::{Key, KeyedBlock};
 
-/// At most so many series stand in the block of their value; more lie apart as a bitmap.
+/// Most series that are stored in the block of their value; more are stored apart as a bitmap.
 pub(super) const INLINE_POSTINGS: usize = 16;
 
 /// Takes the values of a part with their series, sorted by label.
@@ -20,13 +20,13 @@ pub(super) struct ValueWriter<'w> {
     block_bytes: usize,
     /// Where postings begin.
     start: u64,
-    /// The block of values so far, and what it begins with.
+    /// The current block of values, and its first label.
     raw: Vec<u8>,
     first: (String, String),
     /// The label of the last value, and how many values it has so far.
     name: String,
     count: u64,
-    /// The block of names so far, and what it begins with.
+    /// The current block of names, and its first name.
     raw_names: Vec<u8>,
     first_name: String,
     values: Vec<KeyedBlock>,
@@ -34,7 +34,7 @@ pub(super) struct ValueWriter<'w> {
 }
 
 impl<'w> ValueWriter<'w> {
-    /// Values that are put behind what is written so far.
+    /// Starts at the current end of the output.
     pub(super) fn new(output: &'w mut Output, block_bytes: usize) -> Self {
         let start = output.position();
         Self {
@@ -107,7 +107,7 @@ impl<'w> ValueWriter<'w> {
         Ok(())
     }
 
-    /// Where all of it is.
+    /// Ends the last blocks; returns where all blocks are.
     pub(super) fn finish(mut self) -> Result<Values, StoreError> {
         self.end_name()?;
         self.cut_values()?;

@@ -1,6 +1,6 @@
 //! The values of a part from first to last, each with the series that have it, as a merge reads them.
 //!
-//! A block is in memory at a time. What is asked for by name is for [`lookup`](super::lookup).
+//! Memory holds one block. Values are found by name in [`lookup`](super::lookup).
 
 use bytes::Bytes;
 use roaring::RoaringBitmap;
@@ -22,10 +22,10 @@ pub(super) struct Posted {
 /// All values of a part.
 pub(super) struct ValuesInOrder<'a> {
     reader: PartReader<'a>,
-    /// The next block: of all, or of a label.
+    /// The next block: of all blocks, or of the blocks of a label.
     next_block: usize,
     next_label: usize,
-    /// The block that is read, how far, and where it is.
+    /// The current block, the position in it, and where it is.
     raw: Bytes,
     at: usize,
     place: BlockRef,
@@ -47,7 +47,7 @@ impl<'a> ValuesInOrder<'a> {
         }
     }
 
-    /// The next one; `None` = that was the last.
+    /// The next value; `None` = there are no more.
     pub(super) fn next(&mut self) -> Result<Option<Posted>, StoreError> {
         while self.at == self.raw.len() {
             let Some(block) = self.next_block() else { return Ok(None) };

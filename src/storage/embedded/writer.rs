@@ -1,9 +1,9 @@
 //! Writes one part file, from its beginning to its end.
 //!
-//! Invariant: series come in rising order of their labels, so a series' number is its rank. The
-//! file has a temporary name until [`Finished::publish`]; dropped before that, it is removed.
-//! Memory holds the directory and what is not written yet: neither points nor label sets. Values and their
-//! postings come from who knows them all, in order ([`ValueWriter`]).
+//! Invariant: series are added in rising order of their labels, so the number of a row is its rank. The file has a
+//! temporary name until [`Finished::publish`]; a writer that is dropped before removes the file. Memory holds the
+//! directory and bytes that are not written yet, but no points and no label sets. The caller passes all values with
+//! their postings, in order, to a [`ValueWriter`].
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,17 +26,17 @@ use super::value_writer::ValueWriter;
 /// Exemplars in one entry; a series with more has several entries.
 const EXEMPLARS_PER_ENTRY: usize = 256;
 
-/// After how many bytes things are cut.
+/// Sizes in bytes at which parts of a file are cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
     /// Unpacked bytes of a block.
     pub block: usize,
     /// Bytes of the chunks of one row: a series with more has several rows.
     pub frame: usize,
-    /// The same in a part of many days: whoever asks for one of them reads no more than a row of each series.
+    /// The same in a part of many days. It is small, since a query for one day reads whole rows.
     pub wide_frame: usize,
-    /// Bytes of the chunks of a series that a merge makes one list of. They may take some thirty times as much while
-    /// they are points; the rows of a series with more only follow each other.
+    /// Most bytes of chunks of a series that a merge turns into one list. Decoded points take about
+    /// thirty times as much. The rows of a larger series only follow each other.
     pub whole: usize,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct PartWriter {
     counts: Counts,
 }
 
-/// A part that is whole and durable, but under its temporary name.
+/// A complete and durable part that still has its temporary name.
 pub(super) struct Finished {
     pub(super) entry: PartEntry,
     output: Output,
@@ -81,7 +81,7 @@ struct Counts {
     range: Option<TimeRange>,
 }
 
-/// Rows of the series table that no block has yet.
+/// Rows of the series table that are in no block yet.
 struct Table {
     raw: Vec<u8>,
     /// Number of the next row.
@@ -107,13 +107,13 @@ impl PartWriter {
         }
     }
 
-    /// Bytes that it holds, about.
+    /// Approximate size in memory, in bytes.
     pub(super) fn memory(&self) -> usize {
         self.output.memory() + self.table.raw.len() + self.directory.memory()
     }
 
-    /// Adds a series that comes after all before it, with chunks in order of precedence, as one row or several.
-    /// Gives the numbers of the rows.
+    /// Adds a series whose labels follow all before, with chunks in order of precedence, as one row
+    /// or several. Returns the numbers of the rows.
     pub(super) fn add_series(
         &mut self,
         labels: &Labels,
@@ -147,7 +147,7 @@ impl PartWriter {
         self.output.write_when_full()
     }
 
-    /// Ends a block of the series table: it lies behind the chunks of its rows.
+    /// Ends a block of the series table, and writes it behind the chunks of its rows.
     fn cut_table(&mut self) -> Result<(), StoreError> {
         let Table { raw, count, first, frames } = &mut self.table;
         if raw.is_empty() {
@@ -166,7 +166,7 @@ impl PartWriter {
         Ok(())
     }
 
-    /// Adds exemplars of a series; series come in order of their labels, and no points come after them.
+    /// Adds exemplars of a series, in order of labels. No points may be added afterwards.
     pub(super) fn add_exemplars(
         &mut self,
         labels: &Labels,
@@ -199,7 +199,7 @@ impl PartWriter {
         Ok(())
     }
 
-    /// Writes the values that `values` gives and the footer, and makes the file durable. `None`: there was nothing.
+    /// Writes the values, the directory and the footer, and makes the file durable. `None` = the part is empty.
     pub(super) fn finish(
         mut self,
         cut_through: u64,
@@ -219,7 +219,7 @@ impl PartWriter {
             output.put(&(packed.len() as u32).to_le_bytes())?;
             output.put(&packed)
         })?;
-        // A longer one ends where the footer begins, as each does.
+        // A longer directory ends where the footer begins, as every directory does.
         let len = u32::try_from(output.position() - offset).unwrap_or(u32::MAX);
         let footer = Footer {
             version: PART_VERSION,
