@@ -1,8 +1,8 @@
-//! Reading the log ahead: the thread that reads it also decompresses the bodies, while what it read
-//! before is decoded on another.
+//! Reads the log ahead: the reading thread also decompresses the bodies, while earlier records are
+//! decoded on another thread.
 //!
-//! Records come out in the order of the log, and a few wait at most, of a bounded number of bytes: a body may have
-//! 32 MiB. Nothing here decodes or applies one.
+//! Records come out in the order of the log. The number and the bytes of waiting records are
+//! bounded: a body may have 32 MiB. This module neither decodes nor applies records.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -12,23 +12,23 @@ use crate::model::{Matcher, Protocol, Target, TimeRange};
 use crate::storage::StoreError;
 use crate::wire::snappy;
 
-/// Records that wait, at most.
+/// Most records that wait.
 const WAITING: usize = 4;
-/// Buffers that are larger are not kept for the next records.
+/// Largest buffer, in bytes, that is kept for the next records.
 const KEPT_BYTES: usize = 1 << 20;
 
-/// A record that changes memory, by itself.
+/// A record that changes memory, owned.
 pub(super) struct Read {
     /// Position in the log.
     pub sequence: u64,
     /// When it was accepted, in milliseconds since 1970.
     pub accepted: i64,
     pub change: Change,
-    /// Its bytes among those that are ready.
+    /// Its share of the byte budget.
     _reserved: Reserved,
 }
 
-/// What it changes.
+/// What a record changes.
 pub(super) enum Change {
     Write { protocol: Protocol, rejected: Vec<Target>, message: Message },
     Delete { range: TimeRange, matchers: Vec<Matcher> },
@@ -36,7 +36,7 @@ pub(super) enum Change {
 
 /// A decompressed body.
 pub(super) struct Message {
-    /// It begins with the message.
+    /// The message is at its beginning.
     buffer: Vec<u8>,
     len: usize,
 }
@@ -50,7 +50,7 @@ impl Message {
 /// The end that reads.
 pub(super) struct Reading {
     read: SyncSender<Read>,
-    /// How many bytes may be ready.
+    /// Limits the bytes that are ready.
     budget: ByteBudget,
     /// Buffers to be used again.
     used: Receiver<Vec<u8>>,
@@ -63,10 +63,10 @@ pub(super) struct Taking {
     used: SyncSender<Vec<u8>>,
 }
 
-/// Both ends. So many bytes of bodies may be ready.
+/// Both ends. At most `most_bytes` bytes of bodies may be ready.
 pub(super) fn channel(most_bytes: u64) -> (Reading, Taking) {
     let (to_take, taken) = sync_channel(WAITING);
-    // One is filled and one is emptied meanwhile.
+    // One more is being filled, and one is being emptied.
     let (to_fill, used) = sync_channel(WAITING + 2);
     let budget = ByteBudget::new(most_bytes);
     let taking = Taking { read: taken, _closer: budget.close_on_drop(), used: to_fill };
@@ -74,7 +74,7 @@ pub(super) fn channel(most_bytes: u64) -> (Reading, Taking) {
 }
 
 impl Reading {
-    /// Hands a record on. Fails if nobody takes it any more.
+    /// Sends a record to the other end. Fails if the other end is gone.
     pub(super) fn hand_on(&self, entry: &Entry<'_>) -> Result<(), StoreError> {
         let (sequence, accepted) = (entry.sequence, entry.accepted);
         let (change, reserved) = match &entry.record {
@@ -104,7 +104,7 @@ impl Reading {
 }
 
 impl Taking {
-    /// Takes all records until the other end goes, or one fails.
+    /// Takes all records until the other end is dropped, or a record fails.
     pub(super) fn each(
         self,
         mut take: impl FnMut(&Read) -> Result<(), StoreError>,
@@ -114,7 +114,7 @@ impl Taking {
             if let Change::Write { message, .. } = read.change
                 && message.buffer.capacity() <= KEPT_BYTES
             {
-                // Where there are enough it goes.
+                // Dropped if there are enough.
                 let _ = self.used.try_send(message.buffer);
             }
         }
@@ -122,7 +122,7 @@ impl Taking {
     }
 }
 
-/// What is said of a record whose body is not what a sender sent.
+/// The error for a record whose body cannot be decoded.
 pub(super) fn undecodable(sequence: u64, error: crate::wire::WireError) -> StoreError {
     let what = format!("record {sequence} of the log cannot be decoded");
     StoreError::Backend { what, source: Box::new(error) }

@@ -1,10 +1,10 @@
-//! Applying what was appended to the log to memory, in the order of the log.
+//! Applies records of the log to memory, in the order of the log.
 //!
-//! One thread takes the steps in the order in which their records were appended, and applies each
-//! once the log has committed it. So memory never shows what the log refused, a later record wins
-//! over an earlier one as in a replay, and what is in the log gets into memory even when its request
-//! has gone away. An answer leaves after memory shows the write. The beginning of a flush is a step
-//! too: memory has then exactly what was appended before it and committed.
+//! One thread takes the steps in the order of their records, and applies each step after the log
+//! has committed it. So memory never has a record that the log refused, a later record wins over an
+//! earlier one as in a replay, and a record in the log reaches memory even if its request is gone.
+//! A write is answered after memory has it. The beginning of a flush is a step too: memory then has
+//! exactly the committed records that were appended before it.
 
 use std::sync::{Arc, mpsc};
 
@@ -16,13 +16,13 @@ use super::wal::Commit;
 use crate::model::{Matcher, TimeRange, WriteOutcome};
 use crate::storage::StoreError;
 
-/// What was applied, or why the log refused it.
+/// Sends what was applied, or why the log refused it.
 pub(super) type AnswerTo<T> = oneshot::Sender<Result<T, StoreError>>;
 
-/// Where such an answer comes.
+/// Receives such an answer.
 pub(super) type Answered<T> = oneshot::Receiver<Result<T, StoreError>>;
 
-/// Something that happens to memory at its place in the log.
+/// A change of memory at its position in the log.
 pub(super) enum Step {
     Write {
         commit: Commit,
@@ -35,14 +35,14 @@ pub(super) enum Step {
         commit: Commit,
         matchers: Vec<Matcher>,
         range: TimeRange,
-        /// The inner result is that of memory: the delete is in the log either way.
+        /// The inner result is from memory: the delete is in the log either way.
         answer: AnswerTo<Result<(), StoreError>>,
     },
-    /// Everything before goes to the next flush, nothing behind does.
+    /// All steps before it belong to the flush, no step behind it does.
     BeginFlush(oneshot::Sender<()>),
 }
 
-/// Where steps are given to the thread.
+/// Sends steps to the thread.
 pub(super) struct Applier {
     steps: mpsc::Sender<Step>,
 }
@@ -60,15 +60,15 @@ impl Applier {
         Ok(Self { steps })
     }
 
-    /// Adds a step. The caller orders the calls as it appends the records to the log.
+    /// Adds a step. The caller adds steps in the order of their records in the log.
     pub(super) fn push(&self, step: Step) {
-        // Without the thread the step is dropped, and with it the other end of the answer.
+        // If the thread has ended, the step is dropped, and with it the sender of the answer.
         let _ = self.steps.send(step);
     }
 }
 
 impl Step {
-    /// The sender of an answer may have gone away; memory has what the log has all the same.
+    /// The request may be gone; memory gets the record all the same.
     fn take(self, memory: &Memory) {
         match self {
             Self::Write { commit, write, stamp, answer } => {

@@ -1,14 +1,14 @@
-//! A budget of bytes that one thread may have ready for another: the one that makes them waits while the other is
-//! behind.
+//! A budget of bytes that one thread may have ready for another: the producer waits while the
+//! consumer is behind.
 //!
-//! Invariant: the reserved bytes are never more than the budget, but for one reservation that is larger, which has it
-//! alone. Who waits goes on when the other end is gone. The bytes themselves are not here.
+//! Invariant: the reserved bytes never exceed the budget, except for one larger reservation, which is then the only
+//! one. A waiting producer goes on when the consumer is gone. The bytes themselves are elsewhere.
 
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 
-/// The budget. Its clones are the same one.
+/// The budget. Clones share it.
 #[derive(Clone)]
 pub(super) struct ByteBudget(Arc<Inner>);
 
@@ -30,16 +30,16 @@ pub(super) struct Reserved {
     bytes: u64,
 }
 
-/// Nobody waits any more once this is dropped.
+/// Ends all waiting when it is dropped.
 pub(super) struct CloseOnDrop(ByteBudget);
 
 impl ByteBudget {
-    /// A budget of so many bytes.
+    /// A budget of `most` bytes.
     pub(super) fn new(most: u64) -> Self {
         Self(Arc::new(Inner { most, state: Mutex::default(), less: Condvar::new() }))
     }
 
-    /// Reserves these bytes; waits until they have room.
+    /// Reserves these bytes; waits until there is room.
     pub(super) fn take(&self, bytes: u64) -> Reserved {
         let mut state = self.0.state.lock();
         while !state.closed && state.taken > 0 && state.taken.saturating_add(bytes) > self.0.most {
@@ -49,7 +49,7 @@ impl ByteBudget {
         Reserved { budget: self.clone(), bytes }
     }
 
-    /// What the end that takes holds.
+    /// A guard for the consumer.
     pub(super) fn close_on_drop(&self) -> CloseOnDrop {
         CloseOnDrop(self.clone())
     }
@@ -95,7 +95,7 @@ mod tests {
             let none = taken.recv_timeout(Duration::from_millis(20)).err();
             assert_eq!(none, Some(RecvTimeoutError::Timeout));
         };
-        // Larger than all of it, alone.
+        // Larger than the budget, so alone.
         let first = next();
         assert_eq!(first.0, 30);
         waits();

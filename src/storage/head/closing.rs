@@ -1,8 +1,8 @@
-//! The end of a head: the last flush, and what it leaves behind.
+//! Closes a head: the last flush, and a warning about what stays in the log.
 //!
-//! Nothing that was acknowledged is lost by an end: it is in the store below, or in the log, which is synced and
-//! says so with the number of points; else the end is an error. A last flush that takes too long is given up, as a
-//! kill would do it: the next start reads the log back.
+//! No acknowledged point is lost: it is in the store below, or in the synced log, and a warning has
+//! the number of such points; otherwise closing is an error. A last flush that takes too long is
+//! abandoned, as by a kill: the next start reads the log back.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,10 +15,10 @@ use super::{Inner, blocking};
 use crate::storage::StoreError;
 
 impl Inner {
-    /// Flushes, until `by` if that is said, and closes the log and the store below.
+    /// Flushes, until `by` if given, and closes the log and the store below.
     pub(super) async fn close(self: &Arc<Self>, by: Option<Instant>) -> Result<(), StoreError> {
         let flushed = self.last_flush(by).await;
-        // Asked before it is closed, when nothing is accepted either.
+        // Asked before the log is closed, since a closed log accepts nothing either.
         let has_failed = self.wal.has_failed();
         let wal = self.wal.clone();
         let files = blocking(move || {
@@ -32,7 +32,7 @@ impl Inner {
         let memory = self.memory.clone();
         let points = blocking(move || memory.points()).await?;
         let dir = self.options.dir.display();
-        // A full disk passes; a log that has failed may not have what was not flushed.
+        // A full disk is temporary; a failed log may not have the points that were not flushed.
         let lost = match files {
             Ok(()) if has_failed => Some("a write to it has failed".to_owned()),
             Ok(()) => None,
@@ -54,7 +54,7 @@ impl Inner {
     async fn last_flush(self: &Arc<Self>, by: Option<Instant>) -> Result<(), StoreError> {
         let mut flush = std::pin::pin!(self.flush(WhenEmpty::Skip, Duration::ZERO));
         if let Some(by) = by {
-            // What is left is for the end of the store below.
+            // The rest of the time is for closing the store below.
             let now = Instant::now();
             let by = now + by.saturating_duration_since(now) / 4 * 3;
             if let Ok(flushed) = timeout_at(by.into(), &mut flush).await {

@@ -1,9 +1,9 @@
-//! Deletes: below, then in the log and in memory.
+//! Deletes: in the store below, then in the log and in memory.
 //!
-//! A delete is the store below's first, and the log's once that has confirmed it: one that a store cannot take, for
-//! want of a right perhaps, is refused and keeps nobody else waiting. What a replay finds in the log is told to the
-//! store below again, before anything is read or flushed. Deletes and flushes exclude each other, so that no snapshot
-//! brings back what a delete has removed below.
+//! The store below gets a delete first, the log after the store has confirmed it. So a delete that the store cannot
+//! take, perhaps for lack of a permission, is refused and does not block others. Deletes that a replay finds in the
+//! log are repeated in the store below before anything is read or flushed. Deletes and flushes exclude each other, so
+//! that no snapshot brings back deleted points.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,8 +18,8 @@ use crate::model::{Matcher, TimeRange};
 use crate::storage::StoreError;
 
 impl Inner {
-    /// Deletes below and in memory; durable before the answer. It goes on to its end when the caller goes away. Where
-    /// it fails, what it had removed of the store below is gone, and nothing else.
+    /// Deletes in the store below and in memory; durable when it returns. It runs to its end if the
+    /// caller is dropped. If it fails, only what it removed from the store below is gone.
     pub(super) async fn delete(
         self: &Arc<Self>,
         matchers: &[Matcher],
@@ -41,7 +41,7 @@ impl Inner {
         let _hurry = self.flusher.hurry();
         let mut turn = self.flusher.turn.lock().await;
         self.repeat_deletes_in_turn(&mut turn).await?;
-        // A log that takes nothing is no reason to remove half.
+        // If the log takes nothing, the delete would end halfway.
         self.wal.ready()?;
         let accepted = self.order.lock().stamp_of_delete();
         self.below.delete_accepted(matchers, range, accepted).await?;
@@ -50,7 +50,8 @@ impl Inner {
         answered(applied).await??
     }
 
-    /// Gives a delete its place in the log and among the steps to be applied. Gives where the answer comes.
+    /// Gives a delete its position in the log and among the steps to be applied. Returns where the
+    /// answer is received.
     fn accept_delete(
         &self,
         room: Admission,
@@ -67,7 +68,7 @@ impl Inner {
         Ok(answered)
     }
 
-    /// Reads see no data below that a delete in the log has removed.
+    /// Makes sure that reads return no data below that a delete in the log has removed.
     pub(super) async fn repeat_deletes(&self) -> Result<(), StoreError> {
         if !self.flusher.deletes_pending.load(Ordering::Acquire) {
             return Ok(());

@@ -1,18 +1,18 @@
-//! Handing samples down: flushes, and the task that flushes in the background.
+//! Flushes, which hand samples to the store below, and the task that flushes in the background.
 //!
-//! A flush gives all points up to one place in the order of acceptance, its snapshot, to the store
-//! below as sorted runs, and only after its `Ok` moves the checkpoint, evicts the snapshot and
-//! removes log segments, or holds them for a while ([`super::unsynced_records`]). It is cut at the last record that was
-//! appended: memory has begun it only after it applied everything that was committed up to there, and
-//! nothing behind it.
+//! A flush hands its snapshot, all points up to one position in the order of acceptance, to the
+//! store below as sorted runs. Only after `Ok` it moves the checkpoint, evicts the snapshot and
+//! removes log segments, or holds them for a while ([`super::unsynced_records`]). The position is
+//! the last appended record: memory begins the flush after it applied everything committed up to
+//! there, and nothing behind it.
 //!
-//! No later point has the acceptance time of one in the snapshot: of two equal times a store below
-//! could not tell the later. A failed flush is tried again with the same snapshot. Deletes and
+//! No later point has the acceptance time of a point in the snapshot: at equal times a store below
+//! could not tell which is later. A failed flush is tried again with the same snapshot. Deletes and
 //! flushes exclude each other ([`super::deletes`]).
 //!
-//! A flush that begins for no other reason than the interval is spread over a time. What is more urgent
-//! ends that, and the rest goes down at full speed: a log that is half full, memory that is, somebody who
-//! waits for the end of the flush or for their turn after it. Repetitions are never spread.
+//! A flush that only the interval started is spread over a time. It goes on at full speed once the
+//! log is half full, memory is above its flush size or short, or a caller waits for the flush or
+//! for its lock. Repetitions are never spread.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -32,29 +32,28 @@ use crate::storage::{Level, Pace, StoreError};
 /// What a flush does when nothing was accepted since the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WhenEmpty {
-    /// It ends at once.
+    /// End at once.
     Skip,
-    /// It goes down all the same, so that series which nobody has written to since some flushes
-    /// leave memory.
+    /// Flush all the same, so that series without recent writes leave memory.
     Flush,
 }
 
 /// Excludes flushes and deletes from each other.
 pub(super) struct Flusher {
     pub(super) turn: Mutex<HandingDown>,
-    /// Whether a replay found deletes that the store below may not know; reads wait for them.
+    /// Whether a replay found deletes that the store below may not have; reads wait for them.
     pub(super) deletes_pending: AtomicBool,
-    /// How many wait for a flush, or for their turn.
+    /// The number of callers that wait for a flush, or for the lock.
     hurried: AtomicUsize,
     /// Whether the last flush failed.
     failed: AtomicBool,
-    /// Whether it failed because the store below was away.
+    /// Whether it failed because the store below was unavailable.
     found_away: AtomicBool,
-    /// Whether flushes are given up, the one under way too.
+    /// Whether flushes are abandoned, including the flush in progress.
     given_up: watch::Sender<bool>,
 }
 
-/// Somebody who waits, until it is dropped.
+/// A caller that waits, counted until this is dropped.
 pub(super) struct Hurry<'a>(&'a AtomicUsize);
 
 impl Drop for Hurry<'_> {
@@ -64,7 +63,7 @@ impl Drop for Hurry<'_> {
 }
 
 impl Flusher {
-    /// Goes on where a replay ended.
+    /// Continues where a replay ended.
     pub(super) fn new(turn: HandingDown) -> Self {
         let deletes_pending = (!turn.deletes.is_empty()).into();
         let (hurried, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -73,19 +72,19 @@ impl Flusher {
         Self { turn: Mutex::new(turn), deletes_pending, hurried, failed, found_away, given_up }
     }
 
-    /// Whether the last flush failed: the next one waits for its time.
+    /// Whether the last flush failed; the next one waits for its time.
     pub(super) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// No flush goes on, and none begins any more.
+    /// Ends the flush in progress; no flush begins any more.
     pub(super) fn give_up(&self) {
         self.given_up.send_replace(true);
     }
 
-    /// Waits until flushes are given up.
+    /// Waits until flushes are abandoned.
     async fn until_given_up(&self) -> StoreError {
-        // The sender is ours: it does not go away.
+        // The sender is in `self`, so it is not dropped.
         let _ = self.given_up.subscribe().wait_for(|given_up| *given_up).await;
         StoreError::Unavailable {
             what: "there was no more time for it".into(),
@@ -93,7 +92,7 @@ impl Flusher {
         }
     }
 
-    /// No flush is spread while what this gives lives.
+    /// No flush is spread while the returned value lives.
     pub(super) fn hurry(&self) -> Hurry<'_> {
         self.hurry_for_ever();
         Hurry(&self.hurried)
@@ -120,11 +119,11 @@ async fn flush_for_ever(
     (first, longest): (Duration, Duration),
 ) {
     let (mut backoff, mut was_away) = (None, false);
-    // Flushes begin at the interval, but never sooner than half of it after the one before.
+    // Flushes begin at the interval, but never sooner than half of it after the previous flush.
     let mut rest = interval;
     loop {
         let over = match backoff {
-            // Being woken does not make a store come back sooner.
+            // A wake-up does not bring the store back.
             Some(backoff) => {
                 let _ = timeout(backoff, comes_back(&head, was_away)).await;
                 Duration::ZERO
@@ -157,8 +156,8 @@ async fn flush_for_ever(
     }
 }
 
-/// Waits until the store below was away and is back, or the head is gone. A store that was never
-/// away, and refuses the flush for another reason, does not come back.
+/// Waits until the store below was unavailable and is back, or the head is gone. It does not end if
+/// the store was available and refuses the flush for another reason.
 async fn comes_back(head: &Weak<Inner>, mut was_away: bool) {
     loop {
         let Some(below) = head.upgrade().map(|head| head.below.clone()) else { return };
@@ -173,9 +172,9 @@ async fn comes_back(head: &Weak<Inner>, mut was_away: bool) {
 }
 
 impl Inner {
-    /// Hands everything accepted so far to the store below, spread over a time; zero = at full speed,
-    /// a flush under way included. It goes on to its end when the caller goes away: a flush cut off
-    /// between its steps would let the next one begin midway. Only where none follows it is given up.
+    /// Hands everything accepted so far to the store below, spread over a time; zero = at full speed, including a
+    /// flush in progress. It runs to its end if the caller is dropped: if a flush ended between its steps, the next
+    /// one would begin midway. It is abandoned only if no flush follows.
     pub(super) async fn flush(
         self: &Arc<Self>,
         when_empty: WhenEmpty,
@@ -222,7 +221,7 @@ impl Inner {
         result
     }
 
-    /// Whether a flush failed because the store below is away: that passes, and the log is there for it.
+    /// Whether a flush failed because the store below is unavailable, which is temporary: the log keeps the data.
     async fn is_away(&self, error: &StoreError) -> bool {
         let may_pass = matches!(error, StoreError::Unavailable { .. });
         may_pass && !matches!(timeout(RETURN_PROBE, self.below.ready()).await, Ok(Ok(())))
@@ -246,14 +245,14 @@ impl Inner {
         self.hand_down(turn, over).await
     }
 
-    /// Cuts the order of acceptance: gives the last record of the snapshot, and where the answer
-    /// comes when memory has begun the flush.
+    /// Cuts the order of acceptance. Returns the last record of the snapshot, and a receiver that
+    /// is answered when memory has begun the flush.
     fn cut(&self) -> (u64, oneshot::Receiver<()>) {
         let (answer, begun) = oneshot::channel();
         let mut order = self.order.lock();
         order.stamp += 1;
         // The lock covers both: every record up to the last one is a step before this, applied or
-        // refused when this one comes, and every other record is a step behind it.
+        // refused before it; every other record is a step behind it.
         order.applier.push(Step::BeginFlush(answer));
         self.wal.roll();
         (self.wal.last(), begun)
@@ -279,8 +278,8 @@ impl Inner {
         self.cut_log(turn).await
     }
 
-    /// Whether something does not go with a flush that takes its time. All points in memory count: those
-    /// of the flush are there until its end.
+    /// Whether a spread flush must go on at full speed. All points in memory count, including the
+    /// points of the flush, which stay until its end.
     fn is_hurried(&self) -> bool {
         self.options.pressure.level() > Level::Ample
             || self.flusher.hurried.load(Ordering::Relaxed) > 0
@@ -288,8 +287,8 @@ impl Inner {
             || self.memory.bytes() > self.options.flush_memory
     }
 
-    /// Cuts off the log what the store below has, but for what it may lose yet: work on files, so not on a
-    /// thread that answers requests.
+    /// Removes from the log what the store below has and cannot lose any more. File work, so not on
+    /// a thread that answers requests.
     async fn cut_log(&self, turn: &mut HandingDown) -> Result<(), StoreError> {
         if let Some(through) = turn.uncut {
             let wal = self.wal.clone();

@@ -1,9 +1,9 @@
-//! How far the store below has what was accepted, and the steps that bring it further.
+//! Hands accepted data to the store below, and knows how far it has them.
 //!
-//! Deletes first, in their order; then the snapshot, whole, and only after the `Ok` of the store
-//! below does memory forget it. A snapshot that failed is handed down again before the next one is
-//! taken. Where a snapshot and the log are cut is for [`super::flush`] while the head runs, and for
-//! [`super::open`] during a replay.
+//! Deletes go first, in their order; then the whole snapshot. Memory drops the snapshot only after
+//! `Ok` from the store below. A snapshot that failed is handed down again before the next one is
+//! taken. [`super::flush`] cuts snapshots and the log while the head runs, [`super::open`] during a
+//! replay.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(super) struct HandingDown {
     pub(super) pending: Option<u64>,
     /// The last record in the store below, as far as this process knows.
     pub(super) through: u64,
-    /// Up to which record the log could not be cut yet, for a full disk perhaps.
+    /// The record up to which the log could not be cut yet, perhaps because the disk is full.
     pub(super) uncut: Option<u64>,
 }
 
@@ -44,7 +44,7 @@ impl HandingDown {
         Self { memory, below, metrics, deletes, pending: None, through: 0, uncut: None }
     }
 
-    /// Tells the store below the deletes that it may not know.
+    /// Repeats deletes that the store below may not have.
     pub(super) async fn repeat_deletes(&mut self) -> Result<(), StoreError> {
         while let Some(delete) = self.deletes.first() {
             let PendingDelete { matchers, range, accepted } = delete;
@@ -54,8 +54,8 @@ impl HandingDown {
         Ok(())
     }
 
-    /// Gives the snapshot to the store below if there is one, and forgets it here once it is there.
-    /// The log still has it afterwards. `pace` is told how many runs there are.
+    /// Hands the snapshot, if there is one, to the store below, and then drops it from memory. The
+    /// log still has it. `pace` gets the number of runs.
     pub(super) async fn hand_down(
         &mut self,
         pace: impl FnOnce(usize) -> Pace,
@@ -72,7 +72,7 @@ impl HandingDown {
         let (series, exemplars, days, metadata) = blocking(gather).await??;
         let count = series.len();
         let pace = pace(count);
-        // The labels of each come into being when its turn has come.
+        // Labels are built for one run at a time.
         let runs = series.into_iter().filter_map(|id| self.memory.flushing_run(id));
         let flush = Flush {
             through,
@@ -91,8 +91,8 @@ impl HandingDown {
         }
         self.metrics.refused.inc_by(absorbed.refused);
         info!(points = absorbed.points, through, "flushed");
-        // Evicted only now: the store below shows it. A failure further down costs nothing but
-        // a repetition after a restart.
+        // Evicted only now that the store below returns it. A later failure only costs a repetition
+        // after a restart.
         let memory = self.memory.clone();
         blocking(move || memory.end_flush(&exemplars, &metadata)).await?;
         (self.pending, self.through, self.uncut) = (None, through, Some(through));

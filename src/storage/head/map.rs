@@ -1,12 +1,12 @@
 //! The series in memory: by label bytes, by id, and in a label index.
 //!
-//! The index has each label once, and a series has the pairs of its labels there: label sets come into being
-//! when somebody asks for them.
+//! The index has each label once, and a series refers to its labels there: label sets are built on
+//! request.
 //!
-//! Lock order: the map, then the order of acceptance, then a page. Ids are dense and used again
-//! after a series has gone.
+//! Lock order: the map, then the order of acceptance, then a page. Ids are dense, and reused after
+//! a series was removed.
 //!
-//! No series goes away between being found by a write and being applied: when they go is said in [`leaving`].
+//! No series is removed between being found by a write and being applied; [`leaving`] says why.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -25,15 +25,15 @@ pub(super) mod leaving;
 /// Series under one lock. Neighbouring ids are series first seen together, which are sent
 /// together too: a request takes few locks.
 const PAGE: usize = 256;
-/// Bytes of a series with points that lie apart from its page, about: what its first chunk begins with.
+/// Approximate bytes of a series with points outside its page: the beginning of its first chunk.
 const POINTS_BYTES: usize = 64;
-/// Bytes that a new series takes while lists and tables grow, about, but for its labels.
+/// Approximate bytes of a new series while lists and tables grow, without its labels.
 const NEW_BYTES: usize = 3 * size_of::<Option<Identity>>()
     + 3 * size_of::<u32>()
     + size_of::<MemSeries>()
     + POINTS_BYTES;
 
-/// Bytes, about, that a series with these labels takes besides its points, where none of them is known.
+/// Approximate bytes of a series with these labels, without points, if none of the labels is known.
 pub(super) fn bytes_of_new(labels: &Labels) -> u64 {
     let labels = labels.as_ref();
     let pairs = labels.labels().count() * size_of::<u32>();
@@ -49,11 +49,11 @@ pub(super) struct SeriesMap {
     free: Vec<u32>,
     /// Which series have which label.
     pub(super) index: MemoryIndex,
-    /// Which labels, as pairs of the index, a series has.
+    /// The labels of each series, as pairs of the index.
     lists: Lists,
-    /// How often series got other ids.
+    /// How often the ids of series were renewed.
     renewals: u32,
-    /// The ids before the last time and behind it, rising by the former, while a write may have them.
+    /// Old and new ids of the last renewal, sorted by old id, while a write may have old ones.
     renewed: Vec<(u32, u32)>,
 }
 
@@ -61,14 +61,14 @@ struct Identity {
     hash: u64,
     /// Number of the last flush when a write last found it.
     found: AtomicU32,
-    /// The series that a request last named behind this one; only a guess.
+    /// The series that followed this one in the last request; only a guess.
     next: AtomicU32,
     pairs: ListId,
 }
 
 impl Identity {
     fn note_found(&self, flush: u32) {
-        // Writing what is there already would cost the other cores their copies.
+        // A write of the same value would evict the line from the caches of other cores.
         if self.found.load(Ordering::Relaxed) != flush {
             self.found.store(flush, Ordering::Relaxed);
         }
@@ -107,7 +107,7 @@ impl SeriesMap {
         self.identities.get(id as usize)?.as_ref()
     }
 
-    /// The series with these labels, for a write; a new one when there is none.
+    /// The series with these labels, for a write; a new series if there is none.
     pub(super) fn find_or_insert(&mut self, labels: Labels, flush: u32) -> u32 {
         let hash = hash(labels.as_bytes());
         if let Some(id) = self.look_up(hash, labels.as_bytes()) {
@@ -153,7 +153,7 @@ impl SeriesMap {
         self.index.labels(self.pairs(id))
     }
 
-    /// How many bytes the labels of a series have.
+    /// Bytes of the labels of a series.
     pub(super) fn label_bytes(&self, id: u32) -> usize {
         self.index.label_bytes(self.pairs(id))
     }
@@ -164,12 +164,12 @@ impl SeriesMap {
         evaluate(&self.index.with_values(value), matchers)
     }
 
-    /// How many series there are.
+    /// The number of series.
     pub(super) fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Bytes that it takes besides points, with the room that is free in it.
+    /// Bytes of everything except points, with free room.
     pub(super) fn bytes(&self) -> usize {
         let series = self.pages.len() * PAGE * size_of::<MemSeries>() + self.len() * POINTS_BYTES;
         let identities = self.identities.capacity() * size_of::<Option<Identity>>();
@@ -179,7 +179,7 @@ impl SeriesMap {
         series + identities + table + renewed + free + self.lists.bytes() + self.index.bytes()
     }
 
-    /// Bytes that lists and tables take more for a while when they grow, as far as that is near.
+    /// Additional bytes that lists and tables take while they grow, if they grow soon.
     pub(super) fn growth(&self) -> usize {
         let identities = &self.identities;
         growth(identities.len(), identities.capacity(), size_of::<Option<Identity>>())
@@ -187,7 +187,7 @@ impl SeriesMap {
             + self.index.growth()
     }
 
-    /// How many ids there are, in use or free.
+    /// The number of ids, in use or free.
     pub(super) fn room(&self) -> usize {
         self.identities.len()
     }
@@ -210,22 +210,22 @@ impl SeriesMap {
         }
     }
 
-    /// How often series got other ids.
+    /// How often the ids of series were renewed.
     pub(super) fn renewals(&self) -> u32 {
         self.renewals
     }
 
-    /// The id that a series has now, of which a write has that from before the last renewal; `None` = there was none.
+    /// The current id of a series that had this id before the last renewal; `None` = no series had it.
     pub(super) fn renewed(&self, id: u32) -> Option<u32> {
         let at = self.renewed.binary_search_by_key(&id, |(before, _)| *before).ok()?;
         Some(self.renewed[at].1)
     }
 }
 
-/// Finds series for a write, one behind the other.
+/// Finds the series of a write, one after the other.
 ///
-/// Senders name their series in the same order each time. So what came behind the last one before is
-/// tried first, which needs no hash and no walk through memory that lies far apart.
+/// Senders send their series in the same order each time. So the series that followed the last one
+/// before is tried first, which needs no hash and no distant memory.
 pub(super) struct Finder<'m> {
     map: &'m SeriesMap,
     flush: u32,
@@ -268,7 +268,7 @@ impl Pager<'_> {
     pub(super) fn series(&mut self, id: u32) -> &mut MemSeries {
         let (number, at) = (id as usize / PAGE, id as usize % PAGE);
         if self.page.as_ref().is_none_or(|(held, _)| *held != number) {
-            // The old page first: two at once could wait for each other.
+            // The old page is unlocked first: two locked pages could cause a deadlock.
             self.page = None;
             self.page = Some((number, self.map.pages[number].lock()));
         }
@@ -284,7 +284,7 @@ mod tests {
     use super::leaving::Leave;
     use super::*;
 
-    /// Sets of which each shares labels with others; some are long, and a name is the beginning of another.
+    /// Sets that share labels with others; some are long, and a name is the beginning of another.
     fn labels(number: u8) -> Labels {
         let value = |times| "v".repeat(usize::from(times) * 60);
         let pairs =
@@ -316,7 +316,7 @@ mod tests {
                     let id = map.find_or_insert(labels.clone(), flush);
                     prop_assert_eq!(map.labels(id), labels);
                 }
-                // Ids of series without points are used again after a while, as are their places.
+                // Ids of series without points are reused after a while.
                 let (leave, mut gone) = (Leave::Unseen { flush, old: flush }, RoaringBitmap::new());
                 map.leaving(0..map.room(), leave, &mut gone);
                 map.drop_leaving(&gone.iter().collect::<Vec<_>>(), leave);

@@ -1,7 +1,7 @@
-//! What the head has in memory: series with their recent points, and metadata.
+//! The memory of the head: series with their recent points, and metadata.
 //!
-//! Pure memory: no log, no store below. A write is first resolved (labels to ids) and, once its
-//! record is committed, applied; the caller orders the applications as the records lie in the log.
+//! It knows neither the log nor the store below. A write is first resolved (labels to ids), and
+//! applied after its record is committed. The caller applies writes in the order of the log.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -29,35 +29,35 @@ use crate::storage::{
 };
 use crate::telemetry::HeadMetrics;
 
-/// Series that a flush looks at before it lets others have the map.
+/// Series that a flush visits under one lock of the map.
 const SERIES_AT_ONCE: usize = 4096;
 
 /// Everything in memory.
 #[derive(Default)]
 pub(super) struct Memory {
     map: RwLock<SeriesMap>,
-    /// Told since the last flush, whether it changed or not.
+    /// Metadata received since the last flush, changed or not.
     metadata: Mutex<BTreeMap<String, Metadata>>,
-    /// Bytes of it, about.
+    /// Approximate bytes of metadata.
     metadata_bytes: AtomicU64,
-    /// Bytes of exemplars that no flush has yet, and of those in the flush under way, about.
+    /// Approximate bytes of exemplars: not yet in a flush, and in the flush in progress.
     exemplar_bytes: [AtomicU64; 2],
-    /// Bytes of points that no flush has yet, about.
+    /// Approximate bytes of points that are not yet in a flush.
     bytes: AtomicU64,
-    /// Bytes of points in the flush under way, about.
+    /// Approximate bytes of points in the flush in progress.
     flushing_bytes: AtomicU64,
     /// Number of the last flush. A series joins it when it is next touched.
     flush: AtomicU32,
-    /// When flushes began, from the last one that is `stay` old on.
+    /// When flushes began, from the last flush that is at least `stay` old.
     begun: Mutex<VecDeque<(u32, Instant)>>,
-    /// How long a series that nobody writes to stays at least.
+    /// How long a series stays at least after its last write.
     stay: Duration,
-    /// Is told when much memory was freed.
+    /// Notified when much memory was freed.
     pressure: Arc<Pressure>,
     metrics: HeadMetrics,
 }
 
-/// A write with its series found. No series goes away while it lives, and no await either.
+/// A write with its series found. While it lives no series is removed. It is not held over an await.
 pub(super) struct Resolved<'m> {
     /// Locked for reading.
     pub(super) map: RwLockReadGuard<'m, SeriesMap>,
@@ -70,8 +70,8 @@ impl Memory {
         Self { metrics, stay, pressure, ..Self::default() }
     }
 
-    /// Finds the series of a batch. Its write must be among the steps to be applied before this
-    /// goes: that is what keeps the series until then.
+    /// Finds the series of a batch. The write must be among the steps to be applied before the
+    /// result is dropped, so that its series stay until then.
     pub(super) fn resolve(&self, batch: WriteBatch<'_>, judge: Judge<'_>) -> Resolved<'_> {
         let map = self.map.read();
         let flush = self.flush.load(Ordering::Relaxed);
@@ -79,7 +79,7 @@ impl Memory {
         Resolved { map, write, judged }
     }
 
-    /// What a write adds to [`bytes`](Self::bytes) at most.
+    /// Most bytes that a write adds to [`bytes`](Self::bytes).
     pub(super) fn most_bytes(write: &Prepared) -> u64 {
         let samples = write.sample_count() as u64;
         let late = samples + write.histograms.len() as u64;
@@ -93,7 +93,7 @@ impl Memory {
         size::of_floats(samples, late) + histograms + exemplars.chain(metadata).sum::<u64>()
     }
 
-    /// Puts a write in. `stamp` is the acceptance time; 0 = not kept. Only one thread applies.
+    /// Applies a write. `stamp` is the acceptance time; 0 = not kept. Called by one thread only.
     pub(super) fn apply(&self, mut write: Prepared, stamp: i64) -> WriteOutcome {
         let mut outcome = WriteOutcome::default();
         let (mut late, mut rare, mut exemplars) = (0, 0, 0);
@@ -137,7 +137,7 @@ impl Memory {
         outcome
     }
 
-    /// Keeps metadata. Gives the bytes of entries that were not known already.
+    /// Keeps metadata. Returns the bytes of entries that were not known.
     fn learn(&self, families: &Families) -> u64 {
         if families.len() == 0 {
             return 0;
@@ -160,7 +160,7 @@ impl Memory {
         learned
     }
 
-    /// Makes the series that a write needs and memory does not have.
+    /// Creates the series of a write that memory does not have.
     fn make_series(&self, write: &mut Prepared, flush: u32) -> RwLockReadGuard<'_, SeriesMap> {
         if write.new.is_empty() {
             let map = self.map.read();
@@ -180,7 +180,7 @@ impl Memory {
         RwLockWriteGuard::downgrade(map)
     }
 
-    /// Says how much there is, and what a flush of it will take.
+    /// Publishes the size of memory, and the need of a flush.
     fn note_size(&self, map: &SeriesMap) {
         self.metrics.series.set(map.len() as i64);
         self.metrics.series_bytes.set(map.bytes() as i64);
@@ -193,7 +193,7 @@ impl Memory {
         size::of_flush(map, self.pressure.limit(), exemplars.sum(), metadata)
     }
 
-    /// Takes points and exemplars of the series that match out.
+    /// Removes points and exemplars of the series that match.
     pub(super) fn delete(&self, matchers: &[Matcher], range: &TimeRange) -> Result<(), StoreError> {
         let map = self.map.read();
         let mut pager = map.pager();
@@ -204,7 +204,7 @@ impl Memory {
     }
 
     /// The chunks in `range` of the series that match, sorted by labels; chunks are in order of
-    /// acceptance. Fails when the label sets, or they and the chunks, have more than `limits` says.
+    /// acceptance. Fails if label sets, or label sets and chunks together, exceed `limits`.
     pub(super) fn select(
         &self,
         matchers: &[Matcher],
@@ -240,11 +240,11 @@ impl Memory {
         if fit && ids.len() <= query.limit.items as u64 {
             let labels: Vec<Labels> = ids.iter().map(|id| map.labels(id)).collect();
             drop(map);
-            // Sorted when nobody waits for the map.
+            // Sorted after the map is unlocked.
             let labels = sorted_by_labels(labels, Labels::as_ref);
             return Ok(Limited::first(labels, query.limit));
         }
-        // Only those that are answered come into being.
+        // Only label sets that are returned are built.
         let ids = order::sorted(|| &*map, ids.iter().collect());
         Ok(Limited::first(ids.map(|id| map.labels(id)), query.limit))
     }
@@ -259,7 +259,7 @@ impl Memory {
         let map = self.map.read();
         let ids = map.matching(&query.matchers)?;
         let mut pager = map.pager();
-        // As a rule the first one has. Where none has, no value need be asked for all of its series.
+        // Usually the first series has points. If none has, the index need not be searched.
         let counts = &mut |id| pager.series(id).may_have(&query.range);
         if !ids.iter().any(&mut *counts) {
             return Ok(Limited { items: Vec::new(), truncated: false });
@@ -301,7 +301,7 @@ impl Memory {
         self.metadata.lock().clone()
     }
 
-    /// The same of one family, or of the first ones by name.
+    /// Metadata of one family, or of the first families by name.
     pub(super) fn metadata_of(
         &self,
         family: Option<&str>,
@@ -312,12 +312,12 @@ impl Memory {
         wanted.take(limit).map(|(name, metadata)| (name.clone(), metadata.clone())).collect()
     }
 
-    /// Bytes of points, about; those of the flush under way are in memory until its end.
+    /// Approximate bytes of points, including the flush in progress.
     pub(super) fn bytes(&self) -> u64 {
         self.unflushed_bytes() + self.flushing_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of points not yet in a flush, about.
+    /// Approximate bytes of points that are not yet in a flush.
     pub(super) fn unflushed_bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -333,20 +333,20 @@ impl Memory {
         (chunks, range)
     }
 
-    /// How many points there are; those of the flush under way count until its end.
+    /// The number of points, including the flush in progress.
     pub(super) fn points(&self) -> u64 {
         let mut points = 0;
         self.map.read().for_each(|_, series| points += series.points());
         points
     }
 
-    /// How many series there are.
+    /// The number of series.
     pub(super) fn series_count(&self) -> usize {
         self.map.read().len()
     }
 
-    /// Begins a flush: what was applied before is part of it, what comes later is not. Called while
-    /// nothing is being applied, and not before the end of the last flush.
+    /// Begins a flush of everything that was applied so far. Called while nothing is being applied,
+    /// and after the end of the last flush.
     pub(super) fn begin_flush(&self) {
         let number = self.flush.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         self.begun.lock().push_back((number, Instant::now()));
@@ -356,7 +356,7 @@ impl Memory {
         flushing.store(unflushed.swap(0, Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// The series that the flush has points of, sorted by labels. Their ids stay in use until its end.
+    /// Ids of the series with points in the flush, sorted by labels. They stay in use until its end.
     pub(super) fn flushing(&self) -> Vec<u32> {
         let flush = self.flush.load(Ordering::Relaxed);
         let mut found = Vec::new();
@@ -368,7 +368,7 @@ impl Memory {
         order::sorted(|| self.map.read(), found).collect()
     }
 
-    /// How the points of the flush lie in days, about.
+    /// Approximate number of points of the flush by day.
     pub(super) fn flushing_days(&self, series: &[u32]) -> DayCounts {
         let flush = self.flush.load(Ordering::Relaxed);
         let mut days = DayCounts::default();
@@ -382,7 +382,7 @@ impl Memory {
         days
     }
 
-    /// What the flush has of one series; `None` where a delete has left nothing.
+    /// The points of one series in the flush; `None` = deleted meanwhile.
     pub(super) fn flushing_run(&self, id: u32) -> Option<SeriesRun> {
         let map = self.map.read();
         let flush = self.flush.load(Ordering::Relaxed);
@@ -390,7 +390,7 @@ impl Memory {
         (!chunks.is_empty()).then(|| SeriesRun { labels: map.labels(id), chunks })
     }
 
-    /// The last flush that began long ago, if any.
+    /// The last flush that began at least `stay` ago, if any.
     fn old_flush(&self, now: Instant) -> Option<u32> {
         let mut begun = self.begun.lock();
         let is_old = |at: Instant| now.saturating_duration_since(at) >= self.stay;
@@ -400,8 +400,8 @@ impl Memory {
         begun.front().filter(|(_, at)| is_old(*at)).map(|(number, _)| *number)
     }
 
-    /// Forgets what the store below has taken, and series that have had nothing for a while. The exemplars
-    /// of a series are in the order in which [`exemplars`](Self::exemplars) gave them.
+    /// Drops what the store below has taken, and series without recent writes. The exemplars of a
+    /// series are in the order of [`exemplars`](Self::exemplars).
     pub(super) fn end_flush(
         &self,
         exemplars: &[(Labels, Vec<Exemplar>)],
@@ -430,10 +430,10 @@ impl Memory {
         drop(current);
         self.exemplar_bytes[1].store(0, Ordering::Relaxed);
         if self.flushing_bytes.swap(0, Ordering::Relaxed) > 0 {
-            // Chunks, and all that the store below had to write them.
+            // Chunks, and the memory that the store below used to write them.
             self.pressure.note_freed();
         }
-        // Locked in any case: every write that found its series before is a step now.
+        // Locked in any case: afterwards every write that found its series before is a step.
         self.map.write().forget_renewed();
         if let Some(old) = self.old_flush(Instant::now()) {
             self.leave(Leave::Unseen { flush: self.flush.load(Ordering::Relaxed), old });
@@ -442,20 +442,20 @@ impl Memory {
         self.metrics.bytes.set(self.bytes() as i64);
     }
 
-    /// Has all series without points leave. No write waits to be applied.
+    /// Removes all series without points. No write may wait to be applied.
     pub(super) fn leave_all(&self) {
         self.leave(Leave::All);
         self.note_size(&self.map.read());
     }
 
-    /// Has series without points leave.
+    /// Removes series without points.
     fn leave(&self, leave: Leave) {
         if leaving::leave(&self.map, leave) == Room::Freed {
             self.pressure.note_freed();
         }
     }
 
-    /// Bytes that all of it takes, about, and what a flush of it takes besides.
+    /// Approximate bytes of everything in memory, and of a flush in addition.
     pub(super) fn whole_bytes(&self) -> (u64, u64) {
         let map = self.map.read();
         (self.bytes() + map.bytes() as u64, self.flush_bytes(&map))
@@ -474,15 +474,15 @@ fn present(
     Ok(ids)
 }
 
-/// What reaches over both.
+/// The range that covers both.
 pub(super) fn hull(a: Option<TimeRange>, b: Option<TimeRange>) -> Option<TimeRange> {
     a.into_iter().chain(b).reduce(TimeRange::hull)
 }
 
-/// Bytes that these chunks take for who keeps them. The points of a closed one are shared with memory as long as
-/// it has them.
+/// Bytes that the holder of these chunks keeps in memory. The points of a closed chunk are shared
+/// with memory as long as memory has them.
 pub(super) fn pinned_bytes(chunks: &[Chunk]) -> usize {
-    /// Of what the allocator gives beyond what is asked for, and of the count of those who share the points.
+    /// Bytes of allocator overhead and of the reference count of shared points.
     const BESIDE: usize = 64;
     let bytes = |chunk: &Chunk| {
         let sides = chunk.starts.len() + chunk.stamps.len();
@@ -491,7 +491,7 @@ pub(super) fn pinned_bytes(chunks: &[Chunk]) -> usize {
     chunks.iter().map(bytes).sum()
 }
 
-/// A chunk that cannot be read.
+/// The error for a chunk that cannot be read.
 pub(super) fn chunk_error(error: ChunkError) -> StoreError {
     StoreError::Backend { what: "a chunk cannot be read".into(), source: Box::new(error) }
 }
@@ -544,7 +544,7 @@ mod tests {
         memory.apply(found(&memory, "b", 2), 0);
         assert_eq!(flush(&memory).len(), 1);
         assert_eq!(indexed(&memory), names(&["b"]));
-        // The place of one that has gone is free.
+        // The id of a removed series is free.
         memory.apply(found(&memory, "c", 3), 0);
         memory.apply(found(&memory, "a", 4), 0);
         assert_eq!(indexed(&memory), names(&["a", "b", "c"]));
@@ -560,7 +560,7 @@ mod tests {
         memory.apply(found(&memory, "a", 1), 0);
         let waits = found(&memory, "a", 2);
         assert_eq!(flush(&memory).len(), 1);
-        // One that came meanwhile has an id of its own.
+        // A new series has an id of its own.
         memory.apply(found(&memory, "b", 1), 0);
         memory.apply(waits, 0);
         let matchers = [Matcher::equal("__name__", "a")];
@@ -582,13 +582,13 @@ mod tests {
         write_all(&memory, 0..6_000, 1);
         flush(&memory);
         assert_eq!(memory.map.read().room(), 6_000);
-        // Most stay: their places are for the next ones.
+        // Most series stay: free ids are for new series.
         write_all(&memory, 0..2_500, 2);
         flush(&memory);
         assert_eq!((memory.series_count(), memory.map.read().room()), (2_500, 6_000));
         write_all(&memory, 1_000..1_300, 3);
         write_all(&memory, 9_000..9_010, 3);
-        // One waits to be applied meanwhile, with an id that it had before.
+        // Writes wait to be applied meanwhile, with old ids.
         let waits =
             [found(&memory, "s1234", 4), found(&memory, "s9005", 4), found(&memory, "x", 4)];
         flush(&memory);
@@ -696,7 +696,7 @@ mod tests {
         }
     }
 
-    /// What a sender may send many of.
+    /// Kinds of series that a sender may send many of.
     #[derive(Debug, Clone, Copy)]
     enum Shape {
         Usual,
@@ -829,14 +829,14 @@ mod tests {
                     let new = write.new.iter().map(|(_, labels)| bytes_of_new(labels)).sum::<u64>();
                     memory.apply(write, 0);
                     let more = (memory.map.read().bytes() - before) as u64;
-                    // Lists and tables that grow take room for later series too, and what has few has room for more.
+                    // Lists and tables that grow take room for later series too.
                     assert!(more <= new + growth + (1 << 18), "{shape:?}: {more} of {new}");
                 }
                 memory
             });
             let (said, flush) = memory.whole_bytes();
             check_said(&format!("{shape:?}"), said, given, 1.6);
-            // Beside what is there: what a table takes while it grows, and the write itself.
+            // In addition: what a table takes while it grows, and the write itself.
             let beside = memory.map.read().growth() + (4 << 20);
             assert!(most <= said as usize + beside, "{shape:?}: {most}");
             assert!(flush as usize >= memory.map.read().index.bytes(), "{shape:?}");
@@ -853,7 +853,7 @@ mod tests {
             memory.apply(write_of(&memory, &sets, Judge::Replay, &[], Vec::new()), 0);
             let (_, said) = memory.whole_bytes();
             memory.begin_flush();
-            // As the embedded store does it: it has an index of all labels until the end, and a run at a time.
+            // As the embedded store: an index of all labels until the end, and a run at a time.
             let (index, _, most) = counted(|| {
                 let mut index = MemoryIndex::new();
                 for (at, id) in (0..).zip(memory.flushing()) {

@@ -1,13 +1,13 @@
-//! Log and recent samples in memory in front of any store.
+//! A write-ahead log, and recent samples in memory, in front of any store.
 //!
-//! A write is acknowledged when its record is on disk ([`wal`]) and its points are in memory
-//! ([`applier`]), in this order; they go to the store below in long runs ([`flush`]). Reads merge
-//! both ([`read`]). The order of acceptance is the order of the log, of the application to memory
-//! and of precedence: one short lock makes the three agree.
+//! A write is acknowledged after its record is on disk ([`wal`]) and its points are in memory
+//! ([`applier`]), in this order. Flushes hand points to the store below in long runs ([`flush`]).
+//! Reads merge memory and the store below ([`read`]). One short lock gives a write the same
+//! position in the log, in memory and in precedence.
 //!
-//! Invariant: what was accepted up to the checkpoint is in the store below; the rest is in the
-//! log and in memory, and memory has nothing that the log has not. The head knows nothing of how
-//! the store below keeps data but for the width of a partition.
+//! Invariant: all records up to the checkpoint are in the store below; all others are in the log
+//! and in memory, and memory has nothing that the log does not have. Of the store below the head
+//! knows only the width of a partition.
 
 mod ahead;
 mod applier;
@@ -65,14 +65,14 @@ pub use prepared::Refuse;
 /// Whether every point keeps its acceptance time, for a store below that writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stamps {
-    /// Points keep it.
+    /// Points keep their acceptance time.
     Kept,
-    /// They do not.
+    /// Points do not keep it.
     Dropped,
 }
 
 impl Stamps {
-    /// What a point keeps of the time of its acceptance; 0 = nothing.
+    /// The acceptance time that a point keeps; 0 = none.
     fn kept(self, accepted: i64) -> i64 {
         match self {
             Self::Kept => accepted,
@@ -81,41 +81,41 @@ impl Stamps {
     }
 }
 
-/// How a head works.
+/// Settings of a head.
 #[derive(Clone)]
 pub struct Options {
-    /// Folder of the log; made when absent.
+    /// Folder of the log; created if absent.
     pub dir: PathBuf,
-    /// Whether a file beside it says that the log has acknowledged records.
+    /// Whether a file beside the folder says that the log has acknowledged records.
     pub mark: Mark,
-    /// Bytes that the log may have; beyond it writes are refused until a flush succeeds.
+    /// Most bytes of the log; beyond them writes are refused until a flush succeeds.
     pub wal_limit: u64,
-    /// Bytes of a segment file of the log.
+    /// Size of a segment file of the log, in bytes.
     pub segment_bytes: u64,
     /// How often samples go to the store below.
     pub flush_interval: Duration,
-    /// Over how long a flush is spread that begins for no other reason than the interval.
+    /// Time over which a flush is spread if only the interval started it.
     pub flush_spread: Duration,
-    /// The first and the longest wait after a failed flush; the return of the store ends it.
+    /// First and longest wait after a failed flush; it ends early if the store below is back.
     pub flush_backoff: (Duration, Duration),
-    /// Bytes of points in memory, about, that make a flush begin early, while the log is read back
-    /// too. At [`REFUSE_AT`] times that writes are refused.
+    /// Approximate bytes of points in memory that start a flush early, also while the log is read
+    /// back. At [`REFUSE_AT`] times this size writes are refused.
     pub flush_memory: u64,
-    /// How long a series that nobody writes to stays in memory at least, however many flushes there are
-    /// meanwhile.
+    /// How long a series stays in memory at least after its last write, whatever the number of
+    /// flushes.
     pub series_stay: Duration,
     /// Whether points keep their acceptance times.
     pub stamps: Stamps,
     /// Series that the store below can never take are refused at once.
     pub refuse: Option<Refuse>,
-    /// Where it says so, no new series are taken.
+    /// Memory of the process; no new series are taken while it is short.
     pub pressure: Arc<Pressure>,
     /// The file layer of the log.
     pub disk: Arc<dyn LogFiles>,
 }
 
 impl Options {
-    /// The usual head with its log in `dir`.
+    /// Default settings, with the log in `dir`.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self {
             dir: dir.into(),
@@ -135,7 +135,7 @@ impl Options {
     }
 }
 
-/// A store with a log and recent samples in front of another.
+/// A store with a log and recent samples in front of another store.
 pub struct Head {
     inner: Arc<Inner>,
 }
@@ -144,26 +144,26 @@ struct Inner {
     options: Options,
     wal: Arc<Wal>,
     memory: Arc<Memory>,
-    /// Held while a record gets its place in the log and among the steps to be applied.
+    /// Locked while a record gets its position in the log and among the steps to be applied.
     order: Mutex<Order>,
     flusher: Flusher,
     /// Wakes the task that flushes.
     wake: Arc<Notify>,
     below: SharedStore,
     metrics: HeadMetrics,
-    /// What the store below has and may lose yet.
+    /// Records that the store below has and may still lose.
     held: Arc<UnsyncedRecords>,
-    /// How flushes have failed since the last one that went down.
+    /// Failures of flushes since the last success.
     failures: Failures,
 }
 
 struct Order {
-    /// The last acceptance time given out, in milliseconds since 1970. It never falls: after a jump of the
-    /// clock ahead and back it stands still until that time has come. No order is lost by that, as it has to
-    /// differ only on both sides of a delete and of the beginning of a flush, and both raise it by one;
-    /// within a flush the order of the log decides, and a store that keeps no stamps knows no other. What
-    /// such a jump does cost is in Cassandra: points of these times live longer by it, and until then they
-    /// hide what others write at the same points.
+    /// The last acceptance time, in milliseconds since 1970. It never falls: if the clock jumps
+    /// ahead and back, it stays until the clock has reached it. No order is lost: the time must
+    /// differ only before and after a delete or the beginning of a flush, and both raise it by one.
+    /// Within a flush the order of the log decides, and a store without stamps knows only that
+    /// order. Such a jump has a cost in Cassandra: points with these times live longer by the jump,
+    /// and until then they hide what others write at the same points.
     stamp: i64,
     applier: Applier,
 }
@@ -174,7 +174,7 @@ impl Order {
         self.stamp
     }
 
-    /// One that no later write shares: on ties a delete would win.
+    /// A time that no later write shares: at equal times a delete would win.
     fn stamp_of_delete(&mut self) -> i64 {
         let stamp = self.next_stamp();
         self.stamp = stamp + 1;
@@ -189,8 +189,8 @@ struct Accepted {
 }
 
 impl Head {
-    /// Opens the log in front of `below`, reads back what is not in `below` yet, and begins to
-    /// flush in the background. Fails when acknowledged records are damaged.
+    /// Opens the log in front of `below`, reads back records that are not in `below` yet, and
+    /// starts flushes in the background. Fails if acknowledged records are damaged.
     pub async fn open(
         options: Options,
         below: SharedStore,
@@ -210,24 +210,24 @@ impl Head {
 
 impl Drop for Head {
     fn drop(&mut self) {
-        // A flush under way keeps the log to itself until its end.
+        // A flush in progress holds the log until its end, so it is not spread any more.
         self.inner.flusher.hurry_for_ever();
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // The tasks that flush and settle see that the head is gone.
+        // Wakes the background tasks, which then see that the head is gone.
         self.wake.notify_one();
         self.held.more.notify_one();
     }
 }
 
 impl Inner {
-    /// Whether the log may grow by `bytes`; else the setting that is in the way, and the error.
+    /// Checks that the log may grow by `bytes`. An error has the setting that was reached.
     fn check_limit(&self, bytes: usize) -> Result<(), (&'static str, StoreError)> {
         let (used, limit) = (self.wal.used_bytes(), self.options.wal_limit);
-        // A log that is small can hold many points.
+        // A small log can have many points.
         let (points, most) = (self.memory.bytes(), self.options.flush_memory * REFUSE_AT);
         let (setting, what) = if used + bytes as u64 > limit {
             let (used, limit) = (ShownSize::of(used), ShownSize::of(limit));
@@ -250,7 +250,7 @@ impl Inner {
         Err((setting, StoreError::Unavailable { what, retry_after: FULL_RETRY_AFTER }))
     }
 
-    /// Gives the batch its place in the log and among the steps to be applied. Synchronous, so
+    /// Gives the batch its position in the log and among the steps to be applied. Synchronous, so
     /// that no lock is held over an await.
     fn accept(
         &self,
@@ -270,7 +270,7 @@ impl Inner {
                 Record::Write { protocol: body.protocol, rejected, body: body.compressed }
             }
             None => {
-                // Positions in the encoding of a batch without a body are those of the batch.
+                // A batch without a body is encoded in its order, so positions stay.
                 let rejected = judged.left_out.into_iter().map(Target::Series).collect();
                 Record::Write { protocol: Protocol::V2, rejected, body: encoded }
             }
@@ -295,7 +295,7 @@ impl Inner {
     }
 }
 
-/// A body for a batch that came without one.
+/// Encodes a body for a batch without one.
 fn encode(batch: &WriteBatch<'_>) -> Result<Vec<u8>, StoreError> {
     let raw = wire::encode_v2(batch);
     let body =
@@ -372,7 +372,7 @@ impl Store for Head {
         self.inner.delete(matchers, range).await
     }
 
-    /// Below, a delete that was accepted here takes points alone.
+    /// In the store below, a delete that was accepted here removes only points.
     async fn delete_cost(
         &self,
         matchers: &[Matcher],
@@ -389,7 +389,7 @@ impl Store for Head {
     async fn relieve(&self) -> Result<(), StoreError> {
         self.inner.below.relieve().await?;
         if self.inner.flusher.has_failed() {
-            // Tried again in its own time.
+            // The background task tries the flush again.
             return Ok(());
         }
         self.inner.flush(WhenEmpty::Flush, Duration::ZERO).await
@@ -401,7 +401,7 @@ impl Store for Head {
 
     async fn ready(&self) -> Result<(), StoreError> {
         self.inner.wal.ready()?;
-        // Some room for the next requests: not ready while one of usual size is refused.
+        // Not ready if the next request of usual size would be refused.
         let some = (self.inner.options.wal_limit / 64) as usize;
         self.inner.check_limit(some).map_err(|(_, error)| error)?;
         match self.failing() {
@@ -429,7 +429,7 @@ impl Store for Head {
         let (chunks, range) = blocking(move || memory.extent()).await?;
         Ok(Stats {
             series: below.series.max(self.inner.memory.series_count() as u64),
-            // Points in memory may be in the store below as well: not cheap to tell.
+            // Points in memory may be in the store below too; a count of both is not cheap.
             points: None,
             chunks,
             time_range: memory::hull(below.time_range, range),
@@ -439,7 +439,7 @@ impl Store for Head {
     }
 }
 
-/// Runs work that takes long off the threads that answer requests.
+/// Runs long work on a thread that does not answer requests.
 async fn blocking<R: Send + 'static>(
     work: impl FnOnce() -> R + Send + 'static,
 ) -> Result<R, StoreError> {

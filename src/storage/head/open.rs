@@ -1,16 +1,16 @@
-//! Opening a head: reading the log back into memory.
+//! Opens a head: reads the log back into memory.
 //!
-//! Replay applies no policy: it repeats what was accepted, in the order of the log. A delete is
-//! applied to memory at its place; the store below gets it again before anything else, since what a
-//! replay hands down in between may be what it had removed there. One thread reads and decompresses, one
-//! decodes, one applies.
+//! A replay applies no policy: it repeats what was accepted, in the order of the log. A delete is
+//! applied to memory at its position. The store below gets each delete again before anything else,
+//! since the replay may hand down points that the delete had removed there. One thread reads and
+//! decompresses, one decodes, one applies.
 //!
-//! When memory is full, what was read so far goes to the store below. So it does when the process comes near to
-//! what it may have; then the series leave too, for the log may have more of them than there is room for. The log
-//! is cut only once all of it is read: a process that is killed before that reads it again, from where the store
-//! below says that it is, and repeats what it did. A store below that takes nothing does not keep the
-//! server from starting: reading goes on over the limit, with a warning. The log then has about
-//! what the process before had in memory, which took writes up to a multiple of the limit.
+//! When memory is full, the data read so far are handed to the store below. The same happens when the process is near
+//! its memory limit; then series leave memory too, since the log may have more series than there is room for. The log
+//! is cut only after all of it was read: if the process is killed before, the next one reads the log again, from the
+//! position that the store below has, and repeats the work. If the store below takes nothing, the server starts all
+//! the same: reading goes on over the limit, with a warning. The log then has about what the previous process had in
+//! memory, which took writes up to a multiple of the limit.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ use crate::storage::{Level, Pace, Pressure, SharedStore, Starts, StoreError};
 use crate::telemetry::HeadMetrics;
 use crate::wire::{self, Policy};
 
-/// What each thread may have ready for the next one is this part of what the process may have.
+/// Each thread may have one part in this number of the memory limit ready for the next thread.
 const SHARE: u64 = 16;
 
 pub(super) async fn open(
@@ -77,7 +77,7 @@ pub(super) async fn open(
     Ok(inner)
 }
 
-/// The log on its way back into memory, and further down where memory is full.
+/// Reads the log back into memory, and hands data down when memory is full.
 struct Replay {
     memory: Arc<Memory>,
     /// Applies the writes.
@@ -85,25 +85,25 @@ struct Replay {
     down: HandingDown,
     stamps: Stamps,
     flush_memory: u64,
-    /// With more bytes in memory the next snapshot goes down.
+    /// With more bytes in memory a snapshot is handed down.
     full_at: u64,
-    /// What the process may have, and has.
+    /// Memory limit and memory use of the process.
     pressure: Arc<Pressure>,
     /// Runs what has to wait for the store below.
     runtime: Handle,
     metrics: HeadMetrics,
-    /// A buffer of decoding.
+    /// A buffer for decoding.
     arena: Vec<u8>,
     /// The last record that was taken.
     last: u64,
     /// The latest acceptance time.
     stamp: i64,
-    /// The servers of the store below, before the first that went there.
+    /// The servers of the store below, before the first snapshot went there.
     starts: Option<Starts>,
     when_refused: WhenRefused,
 }
 
-/// What a replay does where memory is full and the store below takes nothing.
+/// What a replay does if memory is full and the store below takes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WhenRefused {
     /// It goes on over the limit.
@@ -118,14 +118,15 @@ struct ReadBack {
     down: HandingDown,
     /// No later acceptance time may be before this.
     stamp: i64,
-    /// What processes before this one handed down, and the store below may lose.
+    /// Records that earlier processes handed down and the store below may lose.
     held: UnsyncedRecords,
-    /// What went down of it, and the store below may lose: its servers before, the record before the first, the last.
+    /// What the replay handed down and the store below may lose: its servers before, the record
+    /// before the first, the last.
     handed_down: Option<(Starts, u64, u64)>,
 }
 
-/// Hands records that the log still has down once more, as a replay would; gives how many points that were. Another
-/// memory than the head's is filled with them on the way, and no more of it than a quarter of a flush.
+/// Hands records of the log down again, as a replay would; returns the number of points. Uses a
+/// memory of its own, with at most a quarter of the points of a flush.
 pub(super) fn hand_down_again(
     options: &Options,
     below: SharedStore,
@@ -170,7 +171,7 @@ impl Replay {
         })
     }
 
-    /// Opens the log and takes what is not in the store below yet.
+    /// Opens the log and reads back records that are not in the store below yet.
     fn read(mut self, options: &Options, flushed: u64) -> Result<(Wal, ReadBack), StoreError> {
         let wal_options = WalOptions {
             dir: options.dir.clone(),
@@ -182,11 +183,11 @@ impl Replay {
         self.down.through = after;
         let metrics = self.metrics.clone();
         let log = self.take_all(|hand_on| wal::read(wal_options, after, hand_on))?;
-        // Before the log is cut: a start that fails here is to find all of it again.
+        // Before the log is cut: if this fails, the next start must find all of the log.
         let held = UnsyncedRecords::read(&options.dir, &options.disk)?;
         let wal = log.start(metrics)?;
-        // Also of records that are in the store below: stamps never fall, whatever the clock does.
-        // A flush may have had the last one.
+        // Includes records in the store below: stamps never fall, whatever the clock does. A flush
+        // may have used the last one.
         self.stamp = self.stamp.max(wal.accepted().saturating_add(1));
         let Self { memory, repeater, mut down, stamp, metrics, starts, .. } = self;
         let points = repeater.finish();
@@ -202,14 +203,14 @@ impl Replay {
             };
             match cut {
                 Ok(()) => down.uncut = None,
-                // The next flush tries it again.
+                // The next flush tries again.
                 Err(error) => warn!("the log cannot be cut: {error}"),
             }
         }
         Ok((wal, ReadBack { memory, down, stamp, held, handed_down }))
     }
 
-    /// Takes on another thread what `read` reads on this one.
+    /// Runs `read` on this thread and takes its records on another thread.
     fn take_all<T>(
         &mut self,
         read: impl FnOnce(&mut wal::Visit<'_>) -> Result<T, StoreError>,
@@ -224,15 +225,15 @@ impl Replay {
             })?;
             let log = read(&mut |entry| reading.hand_on(entry));
             drop(reading);
-            // If one was not taken, that is why reading was given up.
+            // If taking a record failed, that error is the reason why reading ended.
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
             log
         })
     }
 
     fn take(&mut self, read: &Read) -> Result<(), StoreError> {
-        // Only where time has gone on: of two points of one time in different snapshots a store
-        // below could not tell the later.
+        // Only if time has advanced: if two snapshots had points of one acceptance time, a store
+        // below could not tell which is later.
         if read.accepted > self.stamp && self.is_full()? {
             self.make_room()?;
         }
@@ -256,7 +257,7 @@ impl Replay {
         Ok(())
     }
 
-    /// What a message does to memory.
+    /// Decodes a message and finds its series.
     fn decode(
         &mut self,
         protocol: Protocol,
@@ -279,24 +280,24 @@ impl Replay {
         if self.repeater.waiting_bytes() + self.memory.bytes() <= self.full_at && !self.is_short() {
             return Ok(false);
         }
-        // Only now it is known.
+        // Only now the size is known.
         self.repeater.settle()?;
         Ok(self.memory.bytes() > self.full_at || self.is_short())
     }
 
-    /// Whether the process has much of what it may have, and a good part of that is here: by count, since nobody
-    /// looks at the process as often as series come.
+    /// Whether the process is near its memory limit and a good part of that is here. Counted, since
+    /// series come more often than the process is measured.
     fn is_short(&self) -> bool {
         let waiting = self.repeater.waiting_series_bytes();
         let ((whole, flush), limit) = (self.memory.whole_bytes(), self.pressure.limit());
         let (whole, flush) = (waiting + whole, waiting + flush);
-        // A process lets in as many series as there is room for with their flush.
+        // A process takes as many series as there is room for with their flush.
         let is_tight = self.pressure.level() > Level::Ample;
         let is_short = if is_tight { whole > limit / 4 } else { whole + flush > limit / 8 * 7 };
         self.down.pending.is_none() && is_short
     }
 
-    /// The repeater has settled.
+    /// Hands memory down. The repeater must have settled.
     fn make_room(&mut self) -> Result<(), StoreError> {
         let (runtime, is_short) = (self.runtime.clone(), self.is_short());
         match runtime.block_on(self.hand_down()) {
@@ -311,7 +312,7 @@ impl Replay {
             Err(error) => {
                 self.metrics.flush_failures.inc();
                 let bytes = self.memory.bytes();
-                // Tried again, but not with every record.
+                // Tried again later, not with every record.
                 self.full_at = bytes + self.flush_memory;
                 warn!(
                     memory = %ShownSize::of(bytes),

@@ -1,10 +1,10 @@
-//! Sorting series by their labels without making label sets, for a flush and for a list that is cut.
+//! Sorts series by their labels without building label sets, for a flush and for a list that is cut.
 //!
-//! It is done in groups, as [`label_groups`] says; their depth is in labels, which the pairs of a series tell. Equal
-//! pairs are equal labels and are not looked at.
+//! Series are sorted in groups ([`label_groups`]); the depth of a group is a number of labels.
+//! Equal pairs are equal labels, so they are not compared.
 //!
-//! It asks for the map anew after some thousand series at most. So writes that bring new series need not wait
-//! until a million is sorted, where the map is locked for each time. The ids must stay in use until the end.
+//! The map is requested again after some thousand series at most. So, if each request locks the map, writes with new
+//! series need not wait until a million series are sorted. The ids must stay in use until the end.
 
 use std::cmp::Ordering;
 use std::ops::Deref;
@@ -13,14 +13,14 @@ use super::map::SeriesMap;
 use crate::model::label_groups::{self, FEW, Group, Keeper};
 use crate::model::same_bytes;
 
-/// The map is held for so many series.
+/// Series that are visited under one lock of the map.
 const AT_ONCE: usize = 1 << 12;
 
 /// A series; its place is its id.
 type Entry = label_groups::Entry<()>;
 
-/// The ids in the order of the labels of their series, which are in the map that `map` gives. The last ones are
-/// sorted when it comes to them: who stops before the end need not wait for that.
+/// The ids in the order of the labels of their series in the map that `map` returns. Sorting is
+/// lazy: a caller that stops early does not wait for the rest.
 pub(super) fn sorted<M: Deref<Target = SeriesMap>, F: Fn() -> M>(
     map: F,
     ids: Vec<u32>,
@@ -30,11 +30,11 @@ pub(super) fn sorted<M: Deref<Target = SeriesMap>, F: Fn() -> M>(
     Sorted { series: Series(map), entries, groups, at: 0 }
 }
 
-/// What [`sorted`] gives.
+/// The iterator of [`sorted`].
 pub(super) struct Sorted<F> {
     series: Series<F>,
     entries: Vec<Entry>,
-    /// What is not sorted yet, the first ones last.
+    /// Groups that are not sorted yet, in reverse order.
     groups: Vec<Group>,
     at: usize,
 }
@@ -54,7 +54,7 @@ impl<M: Deref<Target = SeriesMap>, F: Fn() -> M> Iterator for Sorted<F> {
     }
 }
 
-/// Their labels are in the map that this gives.
+/// The series, with their labels in the map that this function returns.
 struct Series<F>(F);
 
 impl<M: Deref<Target = SeriesMap>, F: Fn() -> M> Keeper for Series<F> {
@@ -115,13 +115,13 @@ impl<M: Deref<Target = SeriesMap>, F: Fn() -> M> Keeper for Series<F> {
             let map = self.0();
             entries.sort_unstable_by(|a, b| compare(&map, a.place, b.place, depth));
         } else {
-            // There may be many, so the map is held for one comparison at a time.
+            // There may be many entries, so the map is locked for one comparison at a time.
             entries.sort_unstable_by(|a, b| compare(&self.0(), a.place, b.place, depth));
         }
     }
 }
 
-/// Series whose first `depth` labels are the same.
+/// Compares series whose first `depth` labels are equal.
 fn compare(map: &SeriesMap, a: u32, b: u32, depth: usize) -> Ordering {
     let (a, b) = (map.pairs(a), map.pairs(b));
     let depth = depth + same_pairs(&a[depth..], &b[depth..]);
@@ -129,13 +129,13 @@ fn compare(map: &SeriesMap, a: u32, b: u32, depth: usize) -> Ordering {
     pair(a).cmp(&pair(b))
 }
 
-/// How many pairs both begin with.
+/// The number of equal pairs at the beginning of both.
 fn same_pairs(a: &[u32], b: &[u32]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// Name and value of the label behind the first `depth`. Where none is the name is empty, as it is nowhere
-/// else: what has ended comes first.
+/// Name and value of the label after the first `depth`. If there is none, the name is empty, as no
+/// other is: the shorter set comes first.
 fn label(map: &SeriesMap, id: u32, depth: usize) -> (&[u8], &[u8]) {
     map.pairs(id).get(depth).map(|pair| map.index.label(*pair).pair()).unwrap_or_default()
 }

@@ -1,8 +1,8 @@
-//! What a write is going to do to memory.
+//! A write that is prepared for memory.
 //!
-//! It is made before the record is in the log and owns all it needs, so that it can wait for the
-//! commit after its request has gone away. It changes nothing by itself: series that memory does not
-//! have are made when it is applied, so a write that the log refuses leaves none behind.
+//! It is made before the record is in the log and owns all its data, so that it can wait for the
+//! commit after its request is gone. It changes nothing by itself: new series are created when it
+//! is applied, so a write that the log refuses leaves none behind.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,16 +26,16 @@ const UNLIMITED: LabelLimits = LabelLimits {
     total_bytes: usize::MAX,
 };
 
-/// What a store below can never take; `None` = it can.
+/// Why a store below can never take a series; `None` = it can.
 pub type Refuse = fn(LabelsRef<'_>) -> Option<RejectReason>;
 
-/// Whether series are judged.
+/// Whether series are checked.
 #[derive(Clone, Copy)]
 pub(super) enum Judge<'a> {
-    /// A request: limits hold, the store below may refuse labels, and where memory is short there are
-    /// no new series.
+    /// A request: limits apply, the store below may refuse labels, and no series is created while
+    /// memory is short.
     Accept {
-        /// What the store below can never take.
+        /// Refuses what the store below can never take.
         refuse: Option<Refuse>,
         /// How short memory is.
         pressure: &'a Arc<Pressure>,
@@ -44,15 +44,15 @@ pub(super) enum Judge<'a> {
     Replay,
 }
 
-/// The points of a batch with their series, found or to be made.
+/// The points of a batch with their series, found or new.
 #[derive(Default)]
 pub(super) struct Prepared {
     pub(super) entries: Vec<Entry>,
-    /// How often series had got other ids when these were found.
+    /// Number of renewals of ids when these series were found.
     renewals: u32,
     /// Labels of series that memory did not have, with the positions of their entries.
     pub(super) new: Vec<(u32, Labels)>,
-    /// The room that was taken for them; `None` = of a replay.
+    /// Memory that was reserved for new series; `None` = a replay.
     pub(super) room: Option<SeriesRoom>,
     samples: Vec<Sample>,
     /// Points that are histograms, by entry.
@@ -61,12 +61,12 @@ pub(super) struct Prepared {
     pub(super) metadata: Families,
 }
 
-/// The metadata of a batch. It comes with every request of remote write 2.0 and is known as a rule, so
-/// it costs two buffers and no text of its own.
+/// The metadata of a batch. Every request of remote write 2.0 has metadata, which is usually known.
+/// So it takes two buffers, and no text for each entry.
 #[derive(Default)]
 pub(super) struct Families {
     texts: String,
-    /// The type, and where family, help and unit end in the texts; the next one begins there.
+    /// The type, and the ends of family, help and unit in the texts; each text begins at the end before.
     entries: Vec<(MetricType, [usize; 3])>,
 }
 
@@ -79,9 +79,9 @@ pub(super) struct Entry {
 /// What became of the series of a batch.
 #[derive(Default)]
 pub(super) struct Judged {
-    /// What is refused here, beyond what the decoder refused.
+    /// What is refused here, in addition to what the decoder refused.
     pub(super) rejections: Rejections,
-    /// Positions in the batch of the series that are not taken, refused or without anything.
+    /// Positions in the batch of the series that are not taken: refused or empty.
     pub(super) left_out: Vec<u32>,
 }
 
@@ -100,7 +100,7 @@ impl Prepared {
         }
         let mut judged = Judged::default();
         let mut finder = map.finder(flush);
-        // Moved once; a series then gets its handles.
+        // Moved once; a series then shares them.
         let histograms: Vec<Point> =
             std::mem::take(&mut batch.histograms).into_iter().map(point_of).collect();
         for (series, position) in batch.series.iter().zip(0..) {
@@ -142,19 +142,19 @@ impl Prepared {
         }
     }
 
-    /// Takes the ids that its series have now.
+    /// Replaces the ids of its series by their current ids.
     pub(super) fn renumber(&mut self, map: &SeriesMap) {
         if self.renewals == map.renewals() {
             return;
         }
         self.renewals = map.renewals();
         for entry in &mut self.entries {
-            // One that is not there is that of a new series.
+            // The id of a new series is not renewed.
             entry.id = map.renewed(entry.id).unwrap_or(entry.id);
         }
     }
 
-    /// Bytes of memory, about, that it takes, but for what it takes only once it is applied.
+    /// Approximate bytes of memory that it takes before it is applied.
     pub(super) fn bytes(&self) -> u64 {
         let points = self.samples.capacity() * size_of::<Sample>();
         let entries = self.entries.capacity() * size_of::<Entry>();
@@ -211,7 +211,7 @@ impl Families {
     }
 }
 
-/// Bytes of memory, about, that a batch takes while it waits for its commit.
+/// Approximate bytes of memory that a batch takes while it waits for its commit.
 pub(super) fn waiting_bytes(batch: &WriteBatch<'_>) -> usize {
     let histograms = batch.histograms.iter().map(|sample| size::of_histogram(&sample.histogram));
     let rare = batch.exemplars.len() + batch.metadata.len();
@@ -246,7 +246,7 @@ fn find(
     if let Some(reason) = refuse.and_then(|refuse| refuse(labels.as_ref())) {
         return Err(reason);
     }
-    // Labels may have come in another order than memory has them.
+    // Labels may come in another order than memory has them.
     if let Some(id) = finder.find(labels.as_bytes()) {
         return Ok(Found::Known(id));
     }

@@ -1,8 +1,8 @@
 //! Reading memory and the store below as one.
 //!
-//! Memory is pinned first, then the store below is read: a flush evicts only after the store
-//! below shows the data, so nothing can fall between the two. What is in both is merged, and
-//! memory, accepted later, wins.
+//! Memory is pinned first, then the store below is read. A flush evicts points only after the store
+//! below returns them, so no point is missed. Points in both are merged; memory wins, since its
+//! points were accepted later.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ impl Inner {
         self.repeat_deletes().await?;
         let (memory, own, limits) = (self.memory.clone(), matchers.to_vec(), hints.clone());
         let recent = blocking(move || memory.select(&own, &range, &limits)).await??;
-        // Sorted in any case: that is what makes a run of the union a run below.
+        // Always sorted, so that a run of the union is also a run below.
         let sorted = SelectHints { sorted: true, ..hints.clone() };
         let below = self.below.select(matchers, range, &sorted).await?;
         let (series, places) = union(below.series, recent);

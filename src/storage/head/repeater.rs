@@ -1,8 +1,8 @@
-//! Applying what is read back from the log to memory, on a thread of its own: while it takes one record
-//! the next is read and decoded.
+//! Applies records of a replay to memory on a thread of its own, while the next record is read and
+//! decoded.
 //!
-//! Writes are applied in the order in which they are given, and a few wait at most, of a bounded number of bytes.
-//! Who else changes memory, or has to know what is in it, asks for [`Repeater::settle`] before.
+//! Writes are applied in the order of the calls. The number and the bytes of waiting writes are
+//! bounded. Call [`Repeater::settle`] before memory is changed or measured by others.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -16,17 +16,17 @@ use super::memory::Memory;
 use super::prepared::Prepared;
 use crate::storage::StoreError;
 
-/// Writes that wait, at most.
+/// Most writes that wait.
 const WAITING: usize = 16;
 
 enum Step {
-    /// With the acceptance time that points keep, 0 = none, and its bytes among those that wait.
+    /// A write, the acceptance time that points keep (0 = none), and its share of the byte budget.
     Write(Prepared, i64, Reserved),
     /// Answered when everything before is in memory.
     Settle(SyncSender<()>),
 }
 
-/// The thread.
+/// The handle of the thread.
 pub(super) struct Repeater {
     steps: SyncSender<Step>,
     thread: JoinHandle<u64>,
@@ -34,7 +34,7 @@ pub(super) struct Repeater {
     budget: ByteBudget,
 }
 
-/// What the writes that are not applied yet take in memory, at most, in bytes.
+/// Most bytes that the waiting writes will take in memory.
 #[derive(Default)]
 struct Waiting {
     points: AtomicU64,
@@ -61,7 +61,7 @@ impl Repeater {
         Ok(Self { steps, thread, waiting, budget })
     }
 
-    /// Has a write applied.
+    /// Queues a write.
     pub(super) fn write(&self, write: Prepared, stamp: i64) -> Result<(), StoreError> {
         self.waiting.points.fetch_add(Memory::most_bytes(&write), Relaxed);
         self.waiting.series.fetch_add(series_bytes(&write), Relaxed);
@@ -69,13 +69,13 @@ impl Repeater {
         self.steps.send(Step::Write(write, stamp, reserved)).map_err(|_| ended())
     }
 
-    /// Bytes of points that memory may get yet by what was given, at most. Whoever adds what memory has asks for
-    /// this first.
+    /// Most bytes of points that waiting writes will add to memory. A caller that adds the bytes of
+    /// memory must call this first.
     pub(super) fn waiting_bytes(&self) -> u64 {
         self.waiting.points.load(Acquire)
     }
 
-    /// The same of series; one that several writes bring counts for each.
+    /// Most bytes of series that waiting writes will add; a series counts for each write that has it.
     pub(super) fn waiting_series_bytes(&self) -> u64 {
         self.waiting.series.load(Acquire)
     }
@@ -87,14 +87,14 @@ impl Repeater {
         answer.recv().map_err(|_| ended())
     }
 
-    /// Waits for the end; gives how many points were applied.
+    /// Waits for the end; returns the number of applied points.
     pub(super) fn finish(self) -> u64 {
         drop(self.steps);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 
-/// Nothing that was given may be taken for applied.
+/// The error if the thread has ended: queued writes may be lost.
 fn ended() -> StoreError {
     StoreError::Backend {
         what: "the thread that reads the log back has ended".into(),

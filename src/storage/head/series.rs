@@ -1,9 +1,9 @@
 //! The recent points of one series.
 //!
-//! Points newer than all before grow an open chunk; the others lie in a small sorted buffer. An
-//! in-order point never shares its timestamp with an earlier one, so at equal timestamps what was
-//! late was accepted later: late points win over chunks in order. What a flush hands down stays
-//! here, and in reads, until the store below shows it.
+//! A point newer than all before is appended to an open chunk; other points are late and go into a
+//! small sorted buffer. An in-order point never has the timestamp of an earlier one. So at equal
+//! timestamps the late point was accepted later, and wins. Points in a flush stay here, and in
+//! reads, until the store below returns them.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -17,9 +17,9 @@ use crate::storage::{DayCounts, merge};
 
 /// Late points that are kept as points; more are encoded.
 const LATE_POINTS: usize = 512;
-/// The first chunks of different series end at so many different numbers of points, the last ones at the most
-/// that a chunk takes. Series begin together, after a start or a flush: a scrape that filled the chunks of all
-/// of them would take several times as long as others.
+/// Neighbouring series end their first chunks at this number of different lengths; later chunks are
+/// full. Many series begin together, after a start or a flush: a scrape that filled the chunks of
+/// all of them would take several times as long as others.
 const FIRST_ENDS: usize = 64;
 /// A chunk with fewer points a day than this goes on after the end of its day.
 const FEW_POINTS: u64 = 16;
@@ -31,18 +31,18 @@ pub(super) struct MemSeries {
     open: Option<OpenChunk>,
     /// Closed chunks of points in order.
     sealed: Vec<Chunk>,
-    /// What the flush under way hands to the store below, in order of acceptance.
+    /// Chunks of the flush in progress, in order of acceptance.
     flushing: Vec<Chunk>,
     rare: Option<Box<Rare>>,
-    /// Points in order pass this; `None` where only the open chunk tells.
+    /// In-order points are newer than this; `None` = only the open chunk decides.
     newest: Option<i64>,
-    /// Whether a start timestamp was ever known.
+    /// Whether any point had a start timestamp.
     starts: bool,
-    /// The flush, by its number modulo 256, that the points before the open ones went to.
+    /// Number, modulo 256, of the last flush that this series has joined.
     flush: u8,
-    /// Where in the order of its neighbours it is: says when its first chunk ends.
+    /// Position among its neighbours; decides the length of its first chunk.
     place: u8,
-    /// An open chunk of floats ends at so many points.
+    /// Number of points at which an open chunk of floats ends.
     full_at: u8,
 }
 
@@ -52,7 +52,7 @@ struct Rare {
     /// Late points with their acceptance times, by timestamp.
     late: Vec<(Point, i64)>,
     late_sealed: Vec<Chunk>,
-    /// The values, by what identifies an exemplar within its series.
+    /// Values by time and labels, which identify an exemplar within its series.
     exemplars: BTreeMap<(i64, Labels), f64>,
 }
 
@@ -68,7 +68,7 @@ pub(super) enum Taken {
 }
 
 impl MemSeries {
-    /// A series without points, at this place among its neighbours.
+    /// A series without points, at this position among its neighbours.
     pub(super) fn new(place: u8) -> Self {
         Self {
             open: None,
@@ -83,12 +83,12 @@ impl MemSeries {
         }
     }
 
-    /// What stays of it when another series takes its place.
+    /// Empties it, for another series at the same position.
     pub(super) fn clear(&mut self) {
         *self = Self::new(self.place);
     }
 
-    /// Gives it to another place.
+    /// Moves it to another position; an empty series stays here.
     pub(super) fn move_to(&mut self, place: u8) -> Self {
         let moved = std::mem::replace(self, Self::new(self.place));
         Self { place, ..moved }
@@ -118,7 +118,7 @@ impl MemSeries {
         {
             return Taken::InOrder;
         }
-        // As a rule there are few until the next flush, and a million series have them.
+        // Grows slowly: most series have few chunks until the next flush, and there may be a million.
         if self.sealed.len() == self.sealed.capacity() {
             self.sealed.reserve_exact(1 + self.sealed.len() / 4);
         }
@@ -155,7 +155,7 @@ impl MemSeries {
         Taken::InOrder
     }
 
-    /// Keeps an exemplar; the same labels and time again replace it.
+    /// Keeps an exemplar; replaces one with the same labels and time.
     pub(super) fn push_exemplar(&mut self, exemplar: Exemplar) {
         let Exemplar { labels, value, timestamp } = exemplar;
         self.rare.get_or_insert_default().exemplars.insert((timestamp, labels), value);
@@ -168,7 +168,7 @@ impl MemSeries {
             |open: &&OpenChunk| range.overlaps(&TimeRange::new(open.min_time(), open.max_time()));
         let closed = self.flushing.iter().chain(&self.sealed).filter(inside);
         let open = self.open.as_ref().filter(reaches);
-        // A query keeps them, of a million series: no room beside them.
+        // No spare room: a query may keep the chunks of a million series.
         let mut chunks = Vec::with_capacity(closed.clone().count() + open.iter().len());
         chunks.extend(closed.cloned());
         chunks.extend(open.map(OpenChunk::to_chunk));
@@ -200,7 +200,7 @@ impl MemSeries {
         let closed = sealed.chain(late).map(|chunk| TimeRange::new(chunk.min_time, chunk.max_time));
         let open = self.open.iter().map(|open| TimeRange::new(open.min_time(), open.max_time()));
         let chunks = closed.chain(open);
-        // By rising time.
+        // Late points are sorted by time.
         let late = self.rare.as_ref().map(|rare| &rare.late);
         let late = late.and_then(|late| late.first().zip(late.last()));
         let late = late.map(|((a, _), (b, _))| TimeRange::new(a.timestamp, b.timestamp));
@@ -208,7 +208,7 @@ impl MemSeries {
         (count, chunks.chain(late).reduce(|a, b| a.hull(b)))
     }
 
-    /// How many points there are.
+    /// The number of points.
     pub(super) fn points(&self) -> u64 {
         let closed = self.flushing.iter().chain(&self.sealed);
         let late = self.rare.iter().flat_map(|rare| &rare.late_sealed);
@@ -233,7 +233,7 @@ impl MemSeries {
         )
     }
 
-    /// Lets the flush with this number have all points there are, once.
+    /// Moves all points to the flush with this number, once.
     pub(super) fn join_flush(&mut self, number: u8) -> &mut Self {
         if self.flush != number {
             self.flush = number;
@@ -257,11 +257,11 @@ impl MemSeries {
             self.flushing.extend(encode(&std::mem::take(&mut rare.late)));
         }
         self.sealed = Vec::new();
-        // A later point that is not newer must stay late while the flush is in reads.
+        // A later point that is not newer must stay late while reads include the flush.
         self.newest = newest;
     }
 
-    /// Whether the flush with this number has anything of this series.
+    /// Whether the flush with this number has points of this series.
     pub(super) fn is_in_flush(&self, number: u8) -> bool {
         match self.flush == number {
             true => !self.flushing.is_empty(),
@@ -269,8 +269,8 @@ impl MemSeries {
         }
     }
 
-    /// What the flush with this number has of this series. Points that nothing has come behind stay as they
-    /// are: to close the chunks of all series at once would take a good part of their memory again.
+    /// The chunks of this series in the flush with this number. A series without newer points is not changed: closing
+    /// the chunks of all series at once would take a good part of their memory again.
     pub(super) fn flushing(&self, number: u8) -> Vec<Chunk> {
         match self.flush == number {
             true => self.flushing.iter().map(unshared).collect(),
@@ -278,7 +278,7 @@ impl MemSeries {
         }
     }
 
-    /// Counts what the flush with this number has of this series.
+    /// Counts the points of this series in the flush with this number.
     pub(super) fn count_days(&self, number: u8, days: &mut DayCounts) {
         for chunk in &self.flushing {
             days.add(chunk.min_time, chunk.max_time, chunk.count.into());
@@ -298,8 +298,8 @@ impl MemSeries {
         }
     }
 
-    /// Forgets what was flushed with this number; the store below shows it now. `exemplars` are sorted by time and
-    /// then by labels; one that was given another value meanwhile stays.
+    /// Drops the points of the flush with this number, which the store below has now. Drops
+    /// `exemplars`, sorted by time and then by labels, unless their value has changed meanwhile.
     pub(super) fn end_flush(&mut self, number: u8, exemplars: &[Exemplar]) {
         if self.flush != number {
             self.flush = number;
@@ -310,7 +310,7 @@ impl MemSeries {
             }
         }
         self.flushing = Vec::new();
-        // What is older than all that is left counts as in order again.
+        // A point newer than everything that is left counts as in order again.
         self.newest = self.sealed.iter().map(|chunk| chunk.max_time).max();
         let Some(rare) = &mut self.rare else { return };
         let late = rare.late.last().map(|(point, _)| point.timestamp);
@@ -331,13 +331,13 @@ impl MemSeries {
         }
     }
 
-    /// Whether there is nothing.
+    /// Whether there are no points and no exemplars.
     pub(super) fn is_empty(&self) -> bool {
         let exemplars = self.rare.as_ref().is_some_and(|rare| !rare.exemplars.is_empty());
         !self.may_have(&TimeRange::ALL) && !exemplars
     }
 
-    /// Takes the points and exemplars in `range` out.
+    /// Removes the points and exemplars in `range`.
     pub(super) fn delete(&mut self, range: &TimeRange) -> Result<(), ChunkError> {
         let newest = self.newest();
         if let Some(open) = &self.open
@@ -366,11 +366,12 @@ impl MemSeries {
         self.newest().is_some_and(|newest| timestamp <= newest)
     }
 
-    /// Whether this is the newest point again. Start timestamps cannot be seen in the open chunk.
+    /// Whether the sample repeats the newest point. Never if start timestamps came: the open chunk
+    /// does not return them.
     fn is_again(&self, sample: &Sample, stamp: i64) -> bool {
         let last = self.open.as_ref().and_then(OpenChunk::last_float);
         let late = self.rare.as_ref().is_some_and(|rare| {
-            // A late point at this time would be newer than the one in order.
+            // A late point at this time was accepted after the in-order point.
             !rare.late.is_empty() || !rare.late_sealed.is_empty()
         });
         stamp == 0
@@ -392,12 +393,13 @@ impl MemSeries {
     }
 }
 
-/// At how many points the first chunk of a series at this place ends.
+/// Number of points at which the first chunk of a series at this position ends.
 fn first_end(place: u8) -> u8 {
     (MAX_CHUNK_POINTS - usize::from(place) % FIRST_ENDS) as u8
 }
 
-/// The same chunk for a while. What is shared has a count of who shares it, which would stay with each of a million.
+/// A copy of a chunk for short use. Sharing would allocate a reference count that stays with each
+/// of a million chunks.
 fn unshared(chunk: &Chunk) -> Chunk {
     const FEW: usize = 1 << 10;
     if chunk.data.len() > FEW {
@@ -413,19 +415,19 @@ fn overlaps(chunk: &Chunk, range: &TimeRange) -> bool {
     range.overlaps(&TimeRange::new(chunk.min_time, chunk.max_time))
 }
 
-/// Whether a chunk may have a point of this time too. It ends with its day, unless it has few points a day: those of
-/// a series with one a day would have a chunk each. Whoever wants the days apart cuts it.
+/// Whether a chunk may take a point of this time. A chunk ends with its day unless it has few points a day: a series
+/// with one point a day would have a chunk for each. Callers that need single days cut the chunk.
 fn stays_open(first: i64, last: i64, count: usize, timestamp: i64) -> bool {
     let day = |time: i64| time.div_euclid(PARTITION_MS);
     let days = day(last).abs_diff(day(first)).saturating_add(1);
     day(last) == day(timestamp) || (count as u64) < days.saturating_mul(FEW_POINTS)
 }
 
-/// Chunks of points that rise in time, cut as those in order are.
+/// Encodes points with rising times, cut as in-order chunks are.
 fn encode<'a>(points: impl IntoIterator<Item = &'a (Point, i64)>) -> Vec<Chunk> {
     let mut chunks = Vec::new();
     let mut builder = ChunkBuilder::default();
-    // First and last time, and how many points.
+    // First and last time, and number of points.
     let mut run: Option<(i64, i64, usize)> = None;
     for (point, stamp) in points {
         let ends = |run: &mut (i64, i64, usize)| !stays_open(run.0, run.1, run.2, point.timestamp);
@@ -515,7 +517,7 @@ mod tests {
         assert!(series.is_empty() && series.rare.is_none());
     }
 
-    /// With a look at all for each one this would take many minutes.
+    /// A comparison of each exemplar with all others would take many minutes.
     #[test]
     fn very_many_exemplars_of_one_series_are_sorted_once() {
         const MANY: i64 = 100_000;
@@ -573,7 +575,7 @@ mod tests {
         let chunks = series.chunks(&TimeRange::ALL);
         let day = |time: i64| time.div_euclid(PARTITION_MS);
         for chunk in &chunks {
-            // It has gone on after the end of a day with few points.
+            // The chunk may go on after the end of a day with few points.
             let own = chunk.points().map(|point| day(point.expect("own chunks").timestamp));
             let before = own.filter(|own| *own < day(chunk.max_time)).count();
             assert!(before < FEW_POINTS as usize, "{before} points before another day");
@@ -586,7 +588,7 @@ mod tests {
         assert!(series.may_have(&TimeRange::ALL) && !series.is_empty());
     }
 
-    /// Points of each chunk of a series at this place, of so many points in all and a flush in between.
+    /// Lengths of the chunks of a series at this position, with a flush between `before` and `after` points.
     fn chunk_lengths(place: u8, before: i64, after: i64) -> (Vec<u16>, Vec<u16>) {
         let mut series = MemSeries::new(place);
         let lengths = |chunks: &[Chunk]| chunks.iter().map(|chunk| chunk.count).collect();

@@ -1,37 +1,36 @@
-//! How many bytes things take in memory, about: points and what comes with them, and a flush of all that is there.
+//! Estimates of bytes in memory: of points, exemplars and metadata, and of a flush of all data.
 //!
-//! Estimates that were compared with what an allocator gives, for the usual and for hostile shapes (tests of
-//! [`super::memory`]). Floats are not looked at one by one. What series take beside their points is known to the map.
+//! Tests of [`super::memory`] compare the estimates with an allocator, for usual and hostile shapes. Floats are not
+//! measured one by one. The map knows the size of series without their points.
 
 use super::map::SeriesMap;
 use super::series::Taken;
 use crate::model::{Exemplar, Histogram, MetadataEntry, Point, Span, Value};
 
-/// A float in a chunk. Most take less, and some five times as much.
+/// Bytes of a float in a chunk. Most take less, and some five times as much.
 const FLOAT: u64 = 2;
-/// What a late point takes beside its value.
+/// Bytes of a late point without its value.
 const LATE: u64 = 48;
-/// What an entry of a map takes beside its texts, with its share of the room that is free.
+/// Bytes of a map entry without its texts, with its share of free room.
 const ENTRY: u64 = 128;
-/// What is known of a metric family takes this beside its texts: four texts with their lengths, in a map likewise.
+/// Bytes of a metric family without its texts: four texts with their lengths, in a map likewise.
 const FAMILY: u64 = 160;
-/// What a flush takes for each series until it has ended, beside its labels and their postings: the list of the
-/// series, and its place in the index of a part.
+/// Bytes that a flush takes for each series until its end, without labels and postings: the list of
+/// series, and the entry in the index of a part.
 const FLUSH_SERIES: u64 = 96;
-/// The same of each label, beside its place in an index: its entry in the lists of a part.
+/// Bytes that a flush takes for each label, without the index: its entry in the lists of a part.
 const FLUSH_LABEL: u64 = 64;
-/// What a flush takes in any case, for runs that wait to be written and for buffers: a part of what the process may
-/// have, and this at most.
+/// Most bytes that a flush takes in any case, for runs that wait to be written and for buffers.
 const FLUSH_BUFFERS: u64 = 4 << 20;
-/// See [`FLUSH_BUFFERS`].
+/// The buffers take at most one part in this number of the memory limit.
 const FLUSH_BUFFERS_PART: u64 = 64;
 
-/// Floats, and those of all points that came late.
+/// Bytes of floats, of which `late` points came late.
 pub(super) fn of_floats(samples: u64, late: u64) -> u64 {
     samples * FLOAT + late * LATE
 }
 
-/// A point that is no chunk yet.
+/// Bytes of a point that is not in a chunk.
 pub(super) fn of_point(point: &Point) -> u64 {
     let value = match &point.value {
         Value::Float(_) => 0,
@@ -40,35 +39,35 @@ pub(super) fn of_point(point: &Point) -> u64 {
     size_of::<Point>() as u64 + value
 }
 
-/// The same, from when it was taken.
+/// Bytes of such a point after it was taken.
 pub(super) fn of_taken(point: u64, taken: Taken) -> u64 {
     match taken {
-        // Most buckets are like those before.
+        // Most buckets are like the buckets before.
         Taken::InOrder => ENTRY + point / 2,
         Taken::Late | Taken::Again => point,
     }
 }
 
-/// A histogram that is decoded.
+/// Bytes of a decoded histogram.
 pub(super) fn of_histogram(histogram: &Histogram) -> u64 {
     let spans = histogram.span_count() * size_of::<Span>();
     let numbers = (histogram.bucket_count() + histogram.custom_values.len()) * size_of::<f64>();
     (size_of::<Histogram>() + spans + numbers) as u64
 }
 
-/// An exemplar.
+/// Bytes of an exemplar.
 pub(super) fn of_exemplar(exemplar: &Exemplar) -> u64 {
     ENTRY + exemplar.labels.as_bytes().len() as u64
 }
 
-/// What is known of a metric family.
+/// Bytes of the metadata of a metric family.
 pub(super) fn of_family(entry: &MetadataEntry<'_>) -> u64 {
     FAMILY + (entry.family.len() + entry.help.len() + entry.unit.len()) as u64
 }
 
-/// A flush of all series, with these bytes of exemplars and of metadata, in a process that may have `limit`. The store
-/// below has an index of the labels until it has written it; exemplars and metadata are copied for it. Meanwhile the
-/// map may grow.
+/// Bytes of a flush of all series, with these bytes of exemplars and metadata, in a process with
+/// the memory limit `limit`. The store below keeps an index of the labels until it has written it;
+/// exemplars and metadata are copied. Meanwhile the map may grow.
 pub(super) fn of_flush(map: &SeriesMap, limit: u64, exemplars: u64, metadata: u64) -> u64 {
     let series = map.len() as u64 * FLUSH_SERIES + map.index.label_count() as u64 * FLUSH_LABEL;
     let index = (map.index.bytes() + map.growth()) as u64;

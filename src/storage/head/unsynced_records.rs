@@ -1,9 +1,10 @@
-//! Records that the store below has acknowledged and may still lose: they stay in the log until it has had time to sync
-//! them, and are handed down again where its servers were started again meanwhile (see [`Unsynced`]).
+//! Records that the store below has acknowledged and may still lose. They stay in the log until the store has had
+//! time to sync them, and are handed down again if its servers were restarted meanwhile (see [`Unsynced`]).
 //!
-//! What is held is in a file of the log's folder too, so that it is known after a restart of this process. Invariant:
-//! no segment with a record that is held is removed. A file that cannot be read fails the start: it may list records
-//! that the store below has lost. A file that cannot be written costs safety after a restart, and is a warning.
+//! A file in the folder of the log lists the held records, so that they are known after a restart
+//! of this process. Invariant: no segment with a held record is removed. A file that cannot be read
+//! fails the start: it may list records that the store below has lost. A file that cannot be
+//! written costs safety after a restart, and is a warning.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -19,46 +20,46 @@ use crate::storage::disk::replace;
 use crate::storage::log_files::{LogFiles, read_all, write_new};
 use crate::storage::{SharedStore, Since, Starts, StoreError, Unsynced};
 
-/// The file.
+/// Name of the file.
 const NAME: &str = "unsynced.json";
-/// The same while it is written.
+/// Its name while it is written.
 const UNFINISHED: &str = "unsynced.json.new";
-/// How often the servers below are asked while something is held.
+/// How often the servers of the store below are asked while records are held.
 const PROBE: Duration = Duration::from_millis(500);
 
 /// The records of one flush.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Held {
-    /// Those behind this one.
+    /// The record before the first.
     after: u64,
-    /// The last of them.
+    /// The last record.
     through: u64,
     /// When all of them were acknowledged, in milliseconds since 1970.
     acknowledged: i64,
-    /// The servers below just before the first of them went there.
+    /// The servers of the store below just before the first record went there.
     starts: Starts,
 }
 
 impl Held {
-    /// Whether the servers have had their time.
+    /// Whether the servers have had time to sync the records.
     fn is_over(&self, now: i64, period: Duration) -> bool {
         let period = i64::try_from(period.as_millis()).unwrap_or(i64::MAX);
         now >= self.acknowledged.saturating_add(period)
     }
 }
 
-/// Everything that is held, oldest first.
+/// All held records, oldest first.
 pub(super) struct UnsyncedRecords {
     path: PathBuf,
     unfinished: PathBuf,
     disk: Arc<dyn LogFiles>,
     all: parking_lot::Mutex<Vec<Held>>,
-    /// Woken when something more is held.
+    /// Notified when more records are held.
     pub(super) more: tokio::sync::Notify,
 }
 
 impl UnsyncedRecords {
-    /// What the file of a log says; nothing is held where there is no file.
+    /// Reads the file of a log; without a file nothing is held.
     pub(super) fn read(dir: &Path, disk: &Arc<dyn LogFiles>) -> Result<Self, StoreError> {
         let path = dir.join(NAME);
         let all = match disk.open(&path).and_then(|file| read_all(file.as_ref())) {
@@ -86,13 +87,13 @@ impl UnsyncedRecords {
         self.all.lock().first().cloned()
     }
 
-    /// Holds records behind those that are held already.
+    /// Holds records that follow all held ones.
     fn push(&self, held: Held) {
         {
             let mut all = self.all.lock();
             match all.last_mut() {
-                // Flushes may follow each other fast. What is held half a second less is within the margin of the
-                // period.
+                // Flushes may follow each other fast. Holding records for half a second less is
+                // within the margin of the period.
                 Some(last)
                     if last.starts == held.starts
                         && held.acknowledged - last.acknowledged < 500 =>
@@ -106,7 +107,7 @@ impl UnsyncedRecords {
         self.more.notify_one();
     }
 
-    /// The oldest were handed down again.
+    /// Replaces the oldest records after they were handed down again.
     fn replace_oldest(&self, through: u64, held: Held) {
         let mut all = self.all.lock();
         all.retain(|one| one.through > through);
@@ -115,7 +116,7 @@ impl UnsyncedRecords {
         self.save();
     }
 
-    /// Those up to a record are synced.
+    /// Releases the records up to `through`, which are synced.
     fn release(&self, through: u64) {
         self.all.lock().retain(|held| held.through > through);
         self.save();
@@ -137,7 +138,7 @@ impl UnsyncedRecords {
     }
 }
 
-/// The servers of a store below, before something is handed down to it; none where it loses nothing.
+/// The servers of a store below, before records are handed down to it; `None` = the store loses nothing.
 pub(super) async fn starts_of(below: &SharedStore) -> Result<Option<Starts>, StoreError> {
     match below.unsynced().await.filter(|below| !below.period().is_zero()) {
         Some(below) => below.starts().await.map(Some),
@@ -151,8 +152,8 @@ impl Inner {
         self.held.push(Held { after, through, acknowledged: now_ms(), starts });
     }
 
-    /// Lets the oldest records go once they are synced, or hands them down again. Answers whether something is held
-    /// still.
+    /// Releases the oldest records once they are synced, or hands records down again. Returns
+    /// whether records are still held.
     async fn settle_held(self: &Arc<Self>) -> Result<bool, StoreError> {
         let Some(oldest) = self.held.oldest() else { return Ok(false) };
         let Some(below) = self.below.unsynced().await else { return Ok(true) };
@@ -170,7 +171,7 @@ impl Inner {
         Ok(self.held.oldest().is_some())
     }
 
-    /// Hands down all that is held: one restart has taken it all.
+    /// Hands down all held records: one restart may have lost them all.
     async fn hand_down_again(
         self: &Arc<Self>,
         below: &dyn Unsynced,
@@ -200,7 +201,7 @@ impl Inner {
     }
 }
 
-/// Settles what is held, until the head is dropped.
+/// Settles held records until the head is dropped.
 pub(super) fn spawn(inner: &Arc<Inner>) {
     let head = Arc::downgrade(inner);
     let held = inner.held.clone();
@@ -217,7 +218,7 @@ pub(super) fn spawn(inner: &Arc<Inner>) {
             drop(head);
             match is_more {
                 true => tokio::time::sleep(PROBE).await,
-                // A head that is dropped wakes it.
+                // Dropping the head wakes this task.
                 false => held.more.notified().await,
             }
         }

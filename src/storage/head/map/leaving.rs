@@ -1,15 +1,15 @@
-//! Series leave memory, and most of the room that they had goes with them.
+//! Removes series from memory, and most of the room that they had.
 //!
-//! Series are dropped at the end of a flush, and only those that no write has found since the flush before it
-//! began: that flush ended with the map locked, so such a write was a step before this one began, and the beginning
-//! of a flush is a step behind it. A write keeps the map locked for reading from when it finds its series until it
-//! is among the steps to be applied.
+//! A series is removed at the end of a flush if no write has found it since the previous flush began. A write holds
+//! the map locked for reading from finding its series until it is among the steps to be applied. The previous flush
+//! ended with the map locked, so every write that found the series before was a step before this flush began, and was
+//! applied: the beginning of a flush is a step too.
 //!
-//! As a rule the places of those that leave are for the next ones. Where most places are free, the series that stay
-//! get a new map, which costs what they cost and not what has left: their labels are copied while writes go on, and
-//! only then, with the map locked, are their points moved. Ids change by that. For the reason above no write waits
-//! longer than until the end of the next flush with ids from before, and the map knows until then which ones they
-//! are now.
+//! Usually the ids of removed series are reused. If most ids are free, the other series get a new
+//! map, at a cost that depends on them and not on the removed ones. Their labels are copied while
+//! writes go on; then the map is locked and their points are moved. This changes ids. For the
+//! reason above, no write has old ids after the end of the next flush; until then the map knows the
+//! new id of each.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -20,24 +20,24 @@ use roaring::RoaringBitmap;
 use super::{Identity, PAGE, SeriesMap};
 use crate::storage::head::series::MemSeries;
 
-/// The map is locked for so many series.
+/// Series that are visited under one lock of the map.
 const AT_ONCE: usize = 1 << 11;
-/// A series without points goes when so many flushes have begun since a write found it: the first takes
-/// its points, the second finds nothing. Fewer would not be safe, as said above.
+/// A series without points is removed after this number of flushes have begun since a write found it: the first takes
+/// its points, the second finds none. A lower number is not safe, for the reason above.
 const GONE_AFTER: u32 = 2;
-/// Where a map has room for so many times its series, the rest of it is given up ...
+/// A map with room for this number of times its series is replaced by a small one ...
 const MOST_ROOM: usize = 3;
-/// ... if it is more than for so many.
+/// ... if it has room for at least this number of series.
 const LEAST_ROOM: usize = 16 * PAGE;
 
-/// Which series without points go.
+/// Which series without points are removed.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::storage::head) enum Leave {
-    /// Those that no write has found for a while.
+    /// Series that no write has found for a while.
     Unseen {
         /// Number of the last flush.
         flush: u32,
-        /// Number of a flush since which a write must have found what stays.
+        /// A series stays if a write has found it since the flush with this number.
         old: u32,
     },
     /// All: no write waits to be applied.
@@ -45,7 +45,7 @@ pub(in crate::storage::head) enum Leave {
 }
 
 impl Leave {
-    /// Whether one goes that a write found last when this was the number of the last flush.
+    /// Whether a series is removed if the last flush had this number when a write last found it.
     fn takes(self, found: u32) -> bool {
         match self {
             Self::Unseen { flush, old } => {
@@ -57,16 +57,16 @@ impl Leave {
     }
 }
 
-/// What became of the room of the series that have left.
+/// What became of the room of removed series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::storage::head) enum Room {
-    /// It is for the next ones.
+    /// It is kept for new series.
     Kept,
-    /// It was given up.
+    /// It was freed.
     Freed,
 }
 
-/// Has series without points leave. Nobody else does meanwhile, and no flush is under way.
+/// Removes series without points. No other call runs meanwhile, and no flush is in progress.
 pub(in crate::storage::head) fn leave(map: &RwLock<SeriesMap>, leave: Leave) -> Room {
     let mut gone = RoaringBitmap::new();
     each_slice(map, |map, ids| map.leaving(ids, leave, &mut gone));
@@ -80,14 +80,14 @@ pub(in crate::storage::head) fn leave(map: &RwLock<SeriesMap>, leave: Leave) -> 
     Room::Kept
 }
 
-/// Makes a new map of the series that are not among `gone`, or do not leave after all.
+/// Makes a new map of the series that are not in `gone` or stay after all.
 fn renew(map: &RwLock<SeriesMap>, gone: &RoaringBitmap, leave: Leave) {
     let mut new = SeriesMap::default();
     each_slice(map, |map, ids| new.copy_all(map, ids, gone));
     let mut map = map.write();
     let old = new.replace(&mut map, gone, leave);
     drop(map);
-    // Takes a while, and nobody waits for it.
+    // Slow, so done after the unlock.
     drop(old);
 }
 
@@ -106,17 +106,17 @@ fn each_slice(map: &RwLock<SeriesMap>, mut visit: impl FnMut(&SeriesMap, Range<u
 }
 
 impl SeriesMap {
-    /// No write has ids from before the last renewal any more.
+    /// Drops the old ids, which no write has any more.
     pub(in crate::storage::head) fn forget_renewed(&mut self) {
         self.renewed = Vec::new();
     }
 
-    /// Whether there is far too much room for so many series.
+    /// Whether there is far too much room for `series` series.
     fn is_too_large_for(&self, series: usize) -> bool {
         self.room() >= LEAST_ROOM && series.saturating_mul(MOST_ROOM) <= self.room()
     }
 
-    /// Ids of series that go, of these.
+    /// Adds those of `ids` to `gone` whose series are to be removed.
     pub(super) fn leaving(&self, ids: Range<usize>, leave: Leave, gone: &mut RoaringBitmap) {
         let mut pager = self.pager();
         for id in ids {
@@ -128,7 +128,7 @@ impl SeriesMap {
         }
     }
 
-    /// Drops those of these series that still go.
+    /// Removes these series, unless a write has found them meanwhile.
     pub(super) fn drop_leaving(&mut self, ids: &[u32], leave: Leave) {
         for id in ids {
             let Some(slot) = self.identities.get_mut(*id as usize) else { continue };
@@ -146,7 +146,7 @@ impl SeriesMap {
         }
     }
 
-    /// Takes over the labels of a series of another map, which has another id here.
+    /// Copies the labels of a series of another map; the series gets a new id.
     fn copy(&mut self, other: &Self, id: usize, renewed: &mut Vec<(u32, u32)>) {
         let Some(Some(identity)) = other.identities.get(id) else { return };
         let labels = other.labels(id as u32);
@@ -154,8 +154,8 @@ impl SeriesMap {
         renewed.push((id as u32, self.insert(identity.hash, labels.as_ref(), found)));
     }
 
-    /// Takes over the labels of these series of another map, but for those of `gone`. The map is not whole before
-    /// [`replace`](Self::replace).
+    /// Copies the labels of these series of another map, except those of `gone`. The map is
+    /// complete only after [`replace`](Self::replace).
     fn copy_all(&mut self, other: &Self, ids: Range<usize>, gone: &RoaringBitmap) {
         let mut renewed = std::mem::take(&mut self.renewed);
         for id in ids.filter(|id| !gone.contains(*id as u32)) {
@@ -164,9 +164,9 @@ impl SeriesMap {
         self.renewed = renewed;
     }
 
-    /// Takes the place of another map, of which it has the labels but for series that came late or that are
-    /// among `gone`; of these it takes those that do not go after all. The cost is that of the series that stay, as
-    /// they are moved, and of a look at what the others are.
+    /// Replaces another map, whose labels it has except for new series and series in `gone`; it
+    /// copies those of them that stay. The cost depends on the number of series that stay, which
+    /// are moved, and a little on the others.
     fn replace(mut self, other: &mut Self, gone: &RoaringBitmap, leave: Leave) -> Self {
         let mut renewed = std::mem::take(&mut self.renewed);
         let known: RoaringBitmap = renewed.iter().map(|(before, _)| *before).collect();

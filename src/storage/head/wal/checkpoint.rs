@@ -1,10 +1,9 @@
-//! The checkpoint: up to which record everything is in the store below, and which segment there
-//! must be.
+//! The checkpoint: the last record that is in the store below, and the segment that must exist.
 //!
-//! A small file, replaced by rename, so that there is always a whole one. A damaged one is an
-//! error, as guessing could skip records or repeat deletes. It names a segment only once the
-//! first record in that is durable, and before that record is acknowledged; it names none before
-//! the last one is removed. It has the key of the log, for when a segment has lost its header.
+//! A small file, replaced by rename, so that a complete one always exists. A damaged checkpoint is
+//! an error, since a guess could skip records or repeat deletes. It names a segment after the first
+//! record in that segment is durable, and before that record is acknowledged; it names none before
+//! the last segment is removed. It has the key of the log, in case a segment has lost its header.
 //!
 //! ```text
 //! version 2  │ magic 8 B │ through u64 │ newest segment u64 │ key u64 │ crc32c u32 │
@@ -20,14 +19,14 @@ use crate::storage::disk::{NotReplaced, replace};
 use crate::storage::log_files::{LogFiles, write_new};
 
 pub(super) const NAME: &str = "checkpoint";
-/// The file while it is written; a leftover is removed at start.
+/// Its name while it is written; a leftover is removed at start.
 pub(super) const UNFINISHED: &str = "checkpoint.new";
 const MAGIC: [u8; 8] = *b"PKCKP2\r\n";
 const LEN: usize = 36;
 const MAGIC_V1: [u8; 8] = *b"PKCKP\r\n\x1a";
 const LEN_V1: usize = 20;
 
-/// What a log says of itself outside its segments.
+/// State of a log outside its segments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Checkpoint {
     /// Everything up to this record is in the store below; 0 = nothing.
@@ -38,7 +37,7 @@ pub(super) struct Checkpoint {
     pub(super) key: u64,
 }
 
-/// Durably replaces the checkpoint. After a failed write the old one is still there; after a failed
+/// Durably replaces the checkpoint. After a failed write the old one is in place; after a failed
 /// sync it may be either.
 pub(super) fn write(
     disk: &dyn LogFiles,

@@ -1,8 +1,8 @@
-//! What records of the log hold, counted: records, samples, series.
+//! Counts the content of log records: records, samples, series.
 //!
-//! Counted as replay takes them: what was refused of a request is left out, and a series counts
-//! once however many records have it. A record that cannot be decoded is counted as such and is no
-//! error; whether that is damage is not for this file.
+//! Counts as a replay does: refused parts of a request are left out, and a series counts once, in
+//! however many records it is. A record that cannot be decoded is counted separately and is no
+//! error; callers decide whether it is damage.
 
 use std::collections::HashSet;
 
@@ -12,16 +12,16 @@ use super::record::Record;
 use crate::model::{Body, WriteBatch};
 use crate::wire::{self, Policy, Scratch};
 
-/// What some records hold.
+/// Counts of the content of some records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// How many records there are, those that cannot be decoded too.
+    /// The number of records, including undecoded ones.
     pub records: u64,
-    /// Records of which it cannot be told what they hold.
+    /// Records that cannot be decoded.
     pub undecoded: u64,
-    /// Floats and histograms in the others.
+    /// Floats and histograms in the decoded records.
     pub samples: u64,
-    /// Different series in the others.
+    /// Different series in the decoded records.
     pub series: u64,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Counts a record; seals and gaps are none.
+    /// Counts a record; seals and gaps do not count.
     pub(super) fn add(&mut self, record: &Record<'_>) {
         let (protocol, rejected, compressed) = match record {
             Record::Write { protocol, rejected, body } => (*protocol, rejected, *body),
@@ -62,7 +62,7 @@ impl Tally {
     }
 }
 
-/// The series that have something, whatever the order in which their labels came.
+/// Hashes of the series that are not empty; the order of labels does not count.
 fn hashes(batch: &WriteBatch<'_>) -> impl Iterator<Item = u64> {
     let present = batch.series.iter().filter(|series| !series.is_empty());
     present.map(|series| match series.labels.to_labels() {

@@ -1,8 +1,8 @@
-//! The open log, as requests use it: they append records and wait until those are durable.
+//! The open log, as requests use it: they append records and wait until the records are durable.
 //!
-//! A [`Commit`] is answered `Ok` only after the sync that covers its record. How many bytes wait to
-//! be written is bounded. Files are touched by the thread of [`super::writer`], and here only to
-//! forget what is in the store below.
+//! A [`Commit`] is answered `Ok` only after the sync that covers its record. The number of bytes
+//! that wait to be written is bounded. The thread of [`super::writer`] writes files; this module
+//! only removes segments whose records are in the store below.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -35,11 +35,11 @@ use crate::telemetry::HeadMetrics;
 pub struct Wal {
     log: Arc<Log>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// Bytes that may wait to be written; a slow disk makes requests wait, not memory grow.
+    /// Limits bytes that wait to be written: a slow disk makes requests wait, not memory grow.
     admission: Arc<Semaphore>,
     /// The latest acceptance time that was in the log when it was opened.
     accepted: i64,
-    /// Held by the one who removes segments.
+    /// Locked while segments are removed.
     forgetting: Mutex<()>,
     lock: Mutex<Option<FolderLock>>,
 }
@@ -47,7 +47,7 @@ pub struct Wal {
 /// A record on its way to the disk.
 #[must_use = "the record is durable only after `wait`"]
 pub struct Commit {
-    /// Its place in the log.
+    /// Its position in the log.
     pub sequence: u64,
     done: oneshot::Receiver<Result<Admission, Arc<str>>>,
 }
@@ -58,12 +58,12 @@ pub struct Admission {
 }
 
 impl Commit {
-    /// Waits until the record is durable. Gives its room back, for what else is waiting of it.
+    /// Waits until the record is durable. Returns its room, since its write may still wait to be applied.
     pub async fn wait(self) -> Result<Admission, StoreError> {
         Self::settled(self.done.await)
     }
 
-    /// The same, on a thread that runs no tasks.
+    /// As [`Self::wait`], on a thread that runs no tasks.
     pub fn wait_here(self) -> Result<Admission, StoreError> {
         Self::settled(self.done.blocking_recv())
     }
@@ -93,7 +93,7 @@ impl Wal {
         lock: FolderLock,
     ) -> Result<Self, StoreError> {
         let last = found.last;
-        // Random, as the standard library seeds its hashers: only unguessable to senders.
+        // Random like the seeds of hashers: senders must not be able to guess it.
         let random = || RandomState::new().build_hasher().finish();
         let known = stored.map(|stored| stored.key).filter(|key| *key != 0);
         let key = found.key.or(known).unwrap_or_else(random);
@@ -158,7 +158,7 @@ impl Wal {
         Admission { _permit: permit.expect("the semaphore is never closed") }
     }
 
-    /// Appends a record to the next round. The caller orders calls as the records shall be.
+    /// Appends a record to the next round. Records are in the order of the calls.
     pub fn append(
         &self,
         room: Admission,
@@ -184,8 +184,8 @@ impl Wal {
         Ok(Commit { sequence, done })
     }
 
-    /// The latest acceptance time, in milliseconds, of all records that were in the log when it
-    /// was opened, those skipped included; 0 = there were none.
+    /// The latest acceptance time, in milliseconds, of all records in the log when it was opened,
+    /// including skipped ones; 0 = there were none.
     pub fn accepted(&self) -> i64 {
         self.accepted
     }
@@ -200,11 +200,11 @@ impl Wal {
         self.log.used_bytes()
     }
 
-    /// Whether records are accepted. While the disk is full each call also lets the writer try
-    /// again, so that a server that nobody writes to becomes ready by itself. And where no segment is laid out for
-    /// the next record it lets the writer make one, so that a disk without room for it is known before anyone
-    /// relies on it. A segment without a record needs a little room more with the first one, for which it lets the
-    /// writer look now and then.
+    /// Whether records are accepted. While the disk is full, each call also makes the writer try
+    /// again, so that a server without writes becomes ready by itself. If there is no segment for
+    /// the next record, the writer creates one, so that a lack of disk space is known before a
+    /// request relies on it. The first record of a segment needs a little more room, which the
+    /// writer checks now and then.
     pub fn ready(&self) -> Result<(), StoreError> {
         let mut state = self.log.state.lock();
         if let Some(what) = &state.failed {
@@ -226,8 +226,8 @@ impl Wal {
         self.log.state.lock().failed.is_some()
     }
 
-    /// Whether the files of the log are where the next start looks for them; somebody may have moved or removed
-    /// them.
+    /// Checks that the files of the log are where the next start looks for them: they may have been
+    /// moved or removed.
     pub fn check_files(&self) -> Result<(), StoreError> {
         let WalOptions { dir, disk, .. } = &self.log.options;
         let listed = disk.list(dir).map_err(|source| io_error(dir, source))?;
@@ -242,14 +242,14 @@ impl Wal {
         }
     }
 
-    /// Lets the next round begin a new segment, so that [`Wal::forget`] can remove those before it. Records that wait
-    /// for their round are in the new one too, and stay until the next time.
+    /// Makes the next round begin a new segment, so that [`Wal::forget`] can remove the segments
+    /// before it. Waiting records go into the new segment too, and stay until the next time.
     pub fn roll(&self) {
         self.log.state.lock().roll = true;
         self.log.work.notify_one();
     }
 
-    /// Notes that everything up to `through` is in the store below, and keeps the segments.
+    /// Records that everything up to `through` is in the store below, and keeps the segments.
     pub fn note_through(&self, through: u64) -> Result<(), StoreError> {
         self.check_open()?;
         self.log.note_through(through)
@@ -257,14 +257,14 @@ impl Wal {
 
     fn check_open(&self) -> Result<(), StoreError> {
         match self.log.state.lock().stop {
-            // The folder may be another process's by now.
+            // Another process may own the folder by now.
             true => Err(unavailable("the log is closed")),
             false => Ok(()),
         }
     }
 
-    /// The segments that take no more appends, from the one with the record behind `after` to that with `through`.
-    /// None where a segment is still written to that has it; the next time it is not.
+    /// The closed segments from the record behind `after` to `through`, and later ones. `None` =
+    /// the segment with `through` still takes appends; it is closed for a later call.
     pub(super) fn closed_between(&self, after: u64, through: u64) -> Option<Vec<Closed>> {
         let closed = self.log.closed.lock();
         if closed.last().is_none_or(|(last, _)| *last < through) {
@@ -281,13 +281,13 @@ impl Wal {
         self.log.options.disk.clone()
     }
 
-    /// Notes that everything up to `through` is in the store below, and removes the segments that
-    /// hold nothing else.
+    /// Records that everything up to `through` is in the store below, and removes the segments
+    /// without later records.
     pub fn forget(&self, through: u64) -> Result<(), StoreError> {
         self.check_open()?;
         let _forgetting = self.forgetting.lock();
-        // From the oldest on: a crash in between must not leave a hole. To remove a large file may take
-        // long, and the thread that writes waits for both locks of the log: none is held meanwhile.
+        // Oldest first: a crash in between must not leave a hole. Removing a large file may take
+        // long, and the writer waits for both locks of the log, so neither is held meanwhile.
         for path in self.log.checkpoint_through(through)? {
             let removed = self.log.options.disk.remove(&path);
             removed.map_err(|source| io_error(&path, source))?;
@@ -297,8 +297,8 @@ impl Wal {
         Ok(())
     }
 
-    /// Writes and syncs what is waiting, ends the thread and gives the lock back. Nothing is
-    /// accepted afterwards.
+    /// Writes and syncs waiting records, ends the thread and releases the lock. Nothing is accepted
+    /// afterwards.
     pub fn close(&self) {
         self.log.state.lock().stop = true;
         self.log.work.notify_one();

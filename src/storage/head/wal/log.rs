@@ -1,8 +1,8 @@
-//! What the handle of the log and the thread that writes it have in common.
+//! State that the handle of the log shares with the thread that writes it.
 //!
-//! Requests put records into the round that is waiting, the thread takes it; the lock of the state
-//! is never held over an operation on a file. The checkpoint is written under its own lock, so that
-//! what lies on the disk is what memory says.
+//! Requests add records to the waiting round, and the thread takes the round. The lock of the state
+//! is never held during a file operation. The checkpoint is written under its own lock, so that
+//! disk and memory agree.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,9 +26,9 @@ use crate::telemetry::HeadMetrics;
 pub(super) struct Log {
     pub(super) options: WalOptions,
     pub(super) key: u64,
-    /// Whether the mark is there, or none is to be made.
+    /// Whether the mark exists, or no mark is wanted.
     pub(super) is_marked: AtomicBool,
-    /// As it lies on the disk, or shall lie there next.
+    /// As it is on disk, or is to be written next.
     pub(super) checkpoint: Mutex<Checkpoint>,
     pub(super) metrics: HeadMetrics,
     pub(super) state: Mutex<State>,
@@ -39,24 +39,24 @@ pub(super) struct Log {
     pub(super) active_bytes: AtomicU64,
 }
 
-/// What is appended and not written yet, and whether more may be.
+/// Appended records that are not written yet, and whether more are accepted.
 pub(super) struct State {
     /// Sequence of the next record.
     pub(super) next: u64,
     pub(super) round: Round,
     /// Begin a new segment before the next write.
     pub(super) roll: bool,
-    /// Try whether there is room again, though no record waits.
+    /// Check again whether there is room, though no record waits.
     pub(super) probe: bool,
-    /// Why the last round could not be written; the next one that can clears it.
+    /// Why the last round could not be written; the next success clears it.
     pub(super) full: Option<Arc<str>>,
-    /// How many bytes that round had: there is room again when as many fit.
+    /// Bytes of that round: there is room again when as many fit.
     pub(super) refused_bytes: usize,
     /// Whether there is a segment for the next record.
     pub(super) is_laid_out: bool,
-    /// Whether the checkpoint knows of that segment: then a record takes no more room than there is in it.
+    /// Whether the checkpoint names that segment: then a record needs no more room than the segment has.
     pub(super) is_known: bool,
-    /// When it was last tried whether a record could be written.
+    /// When the room was last checked.
     pub(super) probed: Instant,
     pub(super) stop: bool,
     /// Why nothing is accepted any more.
@@ -70,14 +70,14 @@ pub(super) struct Round {
     pub(super) first: u64,
     pub(super) last: u64,
     pub(super) waiters: Vec<Waiter>,
-    /// Of a round without records: the bytes that have to fit.
+    /// In a round without records: the bytes that have to fit.
     pub(super) room: usize,
 }
 
 /// A request that waits for its record.
 pub(super) struct Waiter {
     pub(super) done: oneshot::Sender<Result<Admission, Arc<str>>>,
-    /// Held until the bytes are written, even when the request has gone away.
+    /// Held until the bytes are written, even if the request is gone.
     pub(super) room: Admission,
 }
 
@@ -88,7 +88,7 @@ impl Log {
         closed + self.active_bytes.load(Ordering::Relaxed)
     }
 
-    /// Shows the size in the metrics.
+    /// Sets the metrics of the size.
     pub(super) fn publish_size(&self) {
         self.metrics.wal_bytes.set(self.used_bytes() as i64);
         self.metrics.wal_segments.set(self.closed.lock().len() as i64);
@@ -99,23 +99,23 @@ impl Log {
         let WalOptions { dir, disk, .. } = &self.options;
         let written = checkpoint::write(disk.as_ref(), dir, checkpoint);
         if let Err(AppendError::Write(error) | AppendError::Sync(error)) = written {
-            // A full disk must not keep what is there from being read; a segment that gets a
-            // record is known before that is acknowledged.
+            // A full disk must not prevent reading the log; a segment is in the checkpoint before
+            // its first record is acknowledged.
             warn!("the checkpoint of the log cannot be written yet: {error}");
         }
     }
 
-    /// Says beside a log that was there before there were marks that it is there.
+    /// Writes the mark of a log from before there were marks.
     pub(super) fn begin_mark(&self) {
         let checkpoint = self.checkpoint.lock();
         if let Err(AppendError::Write(error) | AppendError::Sync(error)) = self.mark(*checkpoint) {
-            // It is made before anything is acknowledged.
+            // It is written before anything is acknowledged.
             warn!("the log cannot be marked yet: {error}");
         }
     }
 
-    /// Says durably, if that is not said yet, that there is a log which has acknowledged records. By its checkpoint a
-    /// start sees that it is still there.
+    /// Writes the mark durably unless it exists. The checkpoint is written before: by it a start
+    /// sees that the log still exists.
     fn mark(&self, checkpoint: Checkpoint) -> Result<(), AppendError> {
         let WalOptions { dir, disk, .. } = &self.options;
         if !self.is_marked.load(Ordering::Relaxed) {
@@ -126,7 +126,7 @@ impl Log {
         Ok(())
     }
 
-    /// Notes durably that the segment has a record.
+    /// Records durably that the segment has a record.
     pub(super) fn know_segment(&self, first: u64) -> Result<(), AppendError> {
         let WalOptions { dir, disk, .. } = &self.options;
         let mut checkpoint = self.checkpoint.lock();
@@ -137,7 +137,7 @@ impl Log {
         Ok(())
     }
 
-    /// Tries whether the checkpoint could be written, by writing it as it is, and the mark.
+    /// Checks that the checkpoint and the mark can be written, by writing the checkpoint unchanged.
     pub(super) fn repeat_checkpoint(&self) -> Result<(), AppendError> {
         let WalOptions { dir, disk, .. } = &self.options;
         let checkpoint = self.checkpoint.lock();
@@ -145,7 +145,7 @@ impl Log {
         checkpoint::write(disk.as_ref(), dir, *checkpoint)
     }
 
-    /// Notes durably that everything up to `through` is in the store below.
+    /// Records durably that everything up to `through` is in the store below.
     pub(super) fn note_through(&self, through: u64) -> Result<(), StoreError> {
         let WalOptions { dir, disk, .. } = &self.options;
         let mut checkpoint = self.checkpoint.lock();
@@ -155,8 +155,8 @@ impl Log {
         Ok(())
     }
 
-    /// The same. Gives the segments that hold
-    /// no more than that, oldest first: they need not be there any longer.
+    /// Records the same. Returns the segments without later records, oldest first: they may be
+    /// removed.
     pub(super) fn checkpoint_through(&self, through: u64) -> Result<Vec<PathBuf>, StoreError> {
         let WalOptions { dir, disk, .. } = &self.options;
         let mut checkpoint = self.checkpoint.lock();
@@ -164,10 +164,10 @@ impl Log {
         let old = closed.iter().take_while(|(last, _)| *last <= through);
         let old: Vec<PathBuf> = old.map(|(_, segment)| segment.path.clone()).collect();
         drop(closed);
-        // Not known any more before it is removed.
+        // The checkpoint must not name a segment that is removed.
         let newest = dir.join(segment::name(checkpoint.newest));
         let newest = if old.contains(&newest) { 0 } else { checkpoint.newest };
-        // Segments may be kept for longer than they have to be read back.
+        // Segments may be kept after their records are in the store below.
         let through = through.max(checkpoint.through);
         let next = Checkpoint { through, newest, ..*checkpoint };
         checkpoint::write(disk.as_ref(), dir, next).map_err(|error| error.at(dir))?;
@@ -175,7 +175,7 @@ impl Log {
         Ok(old)
     }
 
-    /// Makes the segment that begins with a round; `previous` is the last record before it.
+    /// Creates the segment that begins with a round; `previous` is the last record before it.
     pub(super) fn create_segment(
         &self,
         round: &Round,

@@ -1,9 +1,9 @@
-//! The mark of a log: a file beside its folder that says the log has acknowledged records. Without it a folder that is
-//! gone, or was emptied, looks like that of a log which was never there.
+//! The mark of a log: a file beside its folder that says the log has acknowledged records. Without
+//! a mark, a folder that was removed or emptied looks like a log that never existed.
 //!
-//! It is written once, durably, before the first acknowledgement, and only when the log has a checkpoint, which stays
-//! as long as the log does. So a log is gone where there is a mark and neither a checkpoint nor a segment. Logs of
-//! version 0.1 have no mark until they are written to. Its text is for people; only whether it is there counts.
+//! The mark is written once, durably, before the first acknowledgement, and only when the log has a checkpoint, which
+//! exists as long as the log. So a log is gone if there is a mark and neither a checkpoint nor a segment. Logs of
+//! version 0.1 have no mark until they are written to. The text of the mark is for people; only its existence counts.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ const TEXT: &[u8] =
 pub enum Mark {
     /// Beside its folder.
     Beside,
-    /// It gets none.
+    /// No mark.
     None,
 }
 
@@ -54,7 +54,7 @@ pub fn is_gone(dir: &Path, disk: &dyn LogFiles) -> Result<bool, StoreError> {
     }
 }
 
-/// Fails where the log in `dir` is gone though it has acknowledged records.
+/// Fails if the log in `dir` is gone though it has acknowledged records.
 pub fn check_there(dir: &Path, disk: &dyn LogFiles) -> Result<(), StoreError> {
     if !is_gone(dir, disk)? {
         return Ok(());
@@ -63,14 +63,14 @@ pub fn check_there(dir: &Path, disk: &dyn LogFiles) -> Result<(), StoreError> {
     Err(io_error(dir, io::Error::new(ErrorKind::NotFound, what)))
 }
 
-/// Takes the mark of a log away, durably: the next one to be made in `dir` is new.
+/// Removes the mark of a log, durably: the next log in `dir` is new.
 pub fn forget_mark(dir: &Path, disk: &dyn LogFiles) -> Result<(), StoreError> {
     let mark = mark_of(dir);
     let removed = disk.remove(&mark).and_then(|()| disk.sync_dir(folder_of(&mark)));
     removed.map_err(|source| io_error(&mark, source))
 }
 
-/// Makes the mark of the log in `dir`, durably.
+/// Writes the mark of the log in `dir`, durably.
 pub(super) fn write(disk: &dyn LogFiles, dir: &Path) -> Result<(), AppendError> {
     let (mark, unfinished) = (mark_of(dir), dir.with_extension("begun.new"));
     let explain = |error: &io::Error| explain(error, &mark.display().to_string());

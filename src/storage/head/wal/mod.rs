@@ -1,14 +1,13 @@
-//! The write-ahead log: what was acknowledged is on disk first.
+//! The write-ahead log: a write is on disk before it is acknowledged.
 //!
-//! Requests append records to a buffer; one thread writes the buffer, syncs it and then answers
-//! all requests of that round (group commit). [`record`] and [`mod@checkpoint`] fix the bytes,
-//! [`segment`] is a file, [`handle`] what requests use, [`writer`] the thread, [`mod@log`] what the
-//! two have in common. [`replay`] decides at start what is a torn tail and what is damage,
-//! [`reread`] reads what is kept longer once more,
-//! [`repair`](fn@repair) is the way out of damage; it looks around with [`survey`] and counts what is
-//! lost with [`contents`]. [`mark`] tells a log that is gone from one that never was. What writes the log goes
-//! through [`log_files`](crate::storage::log_files). But for that count the log knows no samples: it keeps request
-//! bodies as they came.
+//! Requests append records to a buffer; one thread writes the buffer, syncs it and then answers all
+//! requests of that round (group commit). [`record`] and [`mod@checkpoint`] define the bytes,
+//! [`segment`] is a file, [`handle`] is for requests, [`writer`] is the thread, [`mod@log`] is what
+//! both share. [`replay`] distinguishes a torn tail from damage at start, [`reread`] reads held
+//! records again, and [`repair`](fn@repair) repairs damage with [`survey`] and [`contents`].
+//! [`mark`] distinguishes a lost log from one that never existed. Files are written through
+//! [`log_files`](crate::storage::log_files). Except for the counts of [`contents`] the log knows no
+//! samples: it keeps request bodies as received.
 
 mod checkpoint;
 mod contents;
@@ -42,10 +41,10 @@ pub use record::{Entry, Record};
 pub use repair::{Loss, RepairMode, RepairReport, repair, repair_on};
 pub use unflushed::{Unflushed, unflushed};
 
-/// Where the log lies and how it is cut.
+/// Settings of the log.
 #[derive(Clone)]
 pub struct WalOptions {
-    /// Its folder; made when absent.
+    /// Its folder; created if absent.
     pub dir: PathBuf,
     /// Whether a file beside the folder says that the log has acknowledged records.
     pub mark: Mark,
@@ -55,13 +54,13 @@ pub struct WalOptions {
     pub disk: Arc<dyn LogFiles>,
 }
 
-/// Everything up to this record is in the store below, says the log's own checkpoint; 0 = nothing.
+/// The last record in the store below, according to the log's checkpoint; 0 = none.
 pub fn checkpoint(dir: &Path, disk: &dyn LogFiles) -> Result<u64, StoreError> {
     disk.create_dir(dir).map_err(|source| segment::io_error(dir, source))?;
     Ok(checkpoint::read(disk, dir)?.unwrap_or_default().through)
 }
 
-/// Whether no log was ever made in this folder. A folder that cannot be listed is an error: it may hold one.
+/// Whether no log was ever made in this folder. A folder that cannot be listed is an error: it may have a log.
 pub fn is_new(dir: &Path, disk: &dyn LogFiles) -> Result<bool, StoreError> {
     match disk.list(dir) {
         Ok(files) => Ok(files.is_empty()),
@@ -82,8 +81,8 @@ pub struct LogRead {
     lock: FolderLock,
 }
 
-/// Locks the log and hands every record after `after` to `visit` in order. Fails with
-/// [`StoreError::Corrupt`] when an acknowledged record is damaged, and where all of them are gone.
+/// Locks the log and passes every record after `after` to `visit` in order. Fails with
+/// [`StoreError::Corrupt`] if an acknowledged record is damaged, or if all of them are gone.
 pub fn read(options: WalOptions, after: u64, visit: &mut Visit<'_>) -> Result<LogRead, StoreError> {
     let WalOptions { dir, mark, disk, .. } = &options;
     if *mark == Mark::Beside {
@@ -115,7 +114,7 @@ pub fn open(
     read(options, after, visit)?.start(metrics)
 }
 
-/// Two processes on one log would destroy it.
+/// Locks the log: two processes would destroy it.
 fn lock(dir: &Path) -> Result<FolderLock, StoreError> {
     FolderLock::acquire(dir).map_err(|error| match error {
         NotLocked::InUse => in_use(dir),
@@ -123,7 +122,7 @@ fn lock(dir: &Path) -> Result<FolderLock, StoreError> {
     })
 }
 
-/// Another process has a log open. No fault of a setting, and it passes.
+/// The error for a log that another process has open. It is temporary and not the fault of a setting.
 pub fn in_use(path: &Path) -> StoreError {
     let what = format!("{}: a running promkairos uses this log; stop it first", path.display());
     StoreError::Unavailable { what, retry_after: Duration::from_secs(1) }

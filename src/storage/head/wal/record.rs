@@ -1,8 +1,8 @@
 //! The bytes of the log: segment headers and records. No I/O.
 //!
-//! All numbers are little-endian. A checksum covers the log's key and everything else in its
-//! header or record; the key is random and lies only in the headers, so that a request body
-//! cannot contain bytes that pass for a record.
+//! All numbers are little-endian. A checksum covers the log's key and everything else in its header
+//! or record. The key is random and not part of a record, so that a request body cannot contain
+//! bytes that pass for a record.
 //!
 //! ```text
 //! header  ┌───────┬─────────┬───────────┬──────────────┬─────────┬───────────┬────────┐
@@ -27,7 +27,7 @@ use crate::model::{MatchOp, Matcher, Protocol, Target, TimeRange};
 
 /// Bytes of a segment header.
 pub(super) const HEADER_LEN: usize = 48;
-/// Where the key lies in a header.
+/// Offset of the key in a header.
 pub(super) const KEY_AT: u64 = 28;
 /// Bytes of a seal.
 pub(super) const SEAL_LEN: usize = FRAME_LEN + FIXED_LEN + 8;
@@ -35,7 +35,7 @@ pub(super) const SEAL_LEN: usize = FRAME_LEN + FIXED_LEN + 8;
 pub(super) const FRAME_LEN: usize = 8;
 /// Bytes of a record from its version to its time.
 const FIXED_LEN: usize = 18;
-/// Most bytes that `length` may say: a whole body and as many rejections as a request can have.
+/// Largest valid `length`: a whole body and as many rejections as a request can have.
 const MAX_LENGTH: usize = limits::MAX_BODY_BYTES
     + 5 * (limits::MAX_SERIES_PER_REQUEST + 2 * limits::MAX_SAMPLES_PER_REQUEST)
     + 1024;
@@ -49,7 +49,7 @@ const DELETE: u8 = 2;
 const SEAL: u8 = 3;
 const GAP: u8 = 4;
 
-/// What a segment file says of itself.
+/// The header of a segment file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     /// Its records have this sequence or a later one.
@@ -58,7 +58,7 @@ pub(super) struct Header {
     pub(super) previous: u64,
     /// Key of the checksums.
     pub(super) key: u64,
-    /// Length with which the file was made, in bytes.
+    /// Length of the file when it was created, in bytes.
     pub(super) bytes: u64,
 }
 
@@ -69,18 +69,18 @@ pub struct Entry<'a> {
     pub sequence: u64,
     /// When it was accepted, in milliseconds since 1970.
     pub accepted: i64,
-    /// What it says.
+    /// Its content.
     pub record: Record<'a>,
 }
 
-/// What a record says.
+/// The content of a record.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Record<'a> {
     /// A batch was accepted.
     Write {
         /// Which message the body holds.
         protocol: Protocol,
-        /// What of it was refused.
+        /// The refused parts of it.
         rejected: Vec<Target>,
         /// The body as it came: a snappy block.
         body: &'a [u8],
@@ -94,13 +94,13 @@ pub enum Record<'a> {
     },
     /// Everything before this offset of the segment is durable.
     Seal(u64),
-    /// Repair took out what was here.
+    /// Repair removed the records that were here.
     Gap,
 }
 
 impl Entry<'_> {
-    /// Whether it may stand at this offset of a segment, behind the record `last`: numbers rise,
-    /// and a seal speaks of what is before it.
+    /// Whether it may be at this offset of a segment, behind the record `last`: sequences rise, and
+    /// a seal covers only bytes before it.
     pub(super) fn may_follow(&self, last: u64, offset: u64) -> bool {
         match self.record {
             Record::Seal(end) => end <= offset,
@@ -124,7 +124,7 @@ impl Header {
         out
     }
 
-    /// Reads a header. Says what is wrong with it.
+    /// Reads a header; an error says what is wrong with it.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
         let bytes = bytes.get(..HEADER_LEN).ok_or("the file ends inside its header")?;
         let mut input = Input(bytes);
@@ -194,8 +194,7 @@ fn encode_delete(out: &mut Vec<u8>, range: TimeRange, matchers: &[Matcher]) {
     }
 }
 
-/// The length of the record that begins with these bytes, frame included. `Ok(None)` where
-/// there is none.
+/// The length of the record that begins with these bytes, frame included. `Ok(None)` = no record.
 pub(super) fn framed_length(frame: [u8; FRAME_LEN]) -> Result<Option<usize>, &'static str> {
     let [a, b, c, d, ..] = frame;
     match u32::from_le_bytes([a, b, c, d]) as usize {
@@ -223,7 +222,7 @@ pub(super) fn decode(bytes: &[u8], key: u64) -> Result<Entry<'_>, &'static str> 
     decode_checked(input).ok_or("the record's checksum matches but its content is impossible")
 }
 
-/// What a record with its frame seems to say, whatever its checksum. Only to be shown.
+/// The content of a record with its frame, whatever its checksum. For reports only.
 pub(super) fn decode_damaged(bytes: &[u8]) -> Option<Record<'_>> {
     Some(decode_checked(Input(bytes.get(FRAME_LEN..)?))?.record)
 }
@@ -234,7 +233,7 @@ fn decode_checked(mut input: Input<'_>) -> Option<Entry<'_>> {
     }
     let kind = input.u8()?;
     let (sequence, accepted) = (input.u64()?, input.i64()?);
-    // The last of all numbers is never given: each has a next one.
+    // The largest number is never used: each sequence has a next one.
     if sequence == u64::MAX {
         return None;
     }

@@ -1,11 +1,11 @@
-//! The way out of a damaged log: shows what would be lost, and takes it out on request.
+//! Repairs a damaged log: reports what would be lost, and removes it on request.
 //!
-//! A segment with damage is written anew from its valid records, with a gap record where the bad
-//! bytes were, and the damaged file is kept beside it with the suffix `.damaged`. Undamaged
-//! segments are not touched. A header that is lost costs no record: its numbers are those of the
-//! neighbours and its key lies in the checkpoint too. After a damaged checkpoint all segments
-//! count as not yet in the store below, which costs time, not data. Never run on a log in use:
-//! it takes the log's lock.
+//! A damaged segment is rewritten from its valid records, with a gap record in place of the bad
+//! bytes; the damaged file is kept beside it with the suffix `.damaged` and a number. Undamaged
+//! segments are not touched. A lost header costs no record: its numbers follow from the neighbours,
+//! and its key is in the checkpoint too. If the checkpoint is damaged, all segments count as not
+//! yet in the store below, which costs time, not data. A log in use is not repaired: repair takes
+//! the log's lock.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -19,12 +19,12 @@ use crate::storage::StoreError;
 use crate::storage::disk::Disk;
 use crate::storage::log_files::LogFiles;
 
-/// Whether to look or to act.
+/// Whether to report or to act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepairMode {
-    /// Only say what would be lost.
+    /// Only report what would be lost.
     Show,
-    /// Take the damage out.
+    /// Remove the damage.
     Apply,
 }
 
@@ -39,13 +39,13 @@ pub struct Loss {
     pub what: String,
     /// Sequence numbers that may be lost, both ends included.
     pub first: u64,
-    /// The last of them, where a later record or segment tells.
+    /// The last of them, if a later record or segment determines it.
     pub last: Option<u64>,
     /// Acceptance times (milliseconds since 1970) of the valid records before and behind; what
     /// is lost was accepted between them.
     pub accepted: (Option<i64>, Option<i64>),
-    /// What can still be made out of the lost records; a part of it where [`Contents::records`]
-    /// is less than [`Loss::records`]. It comes from damaged bytes, so no more than a hint.
+    /// What can be decoded of the lost records; incomplete if [`Contents::records`] is less than
+    /// [`Loss::records`]. It comes from damaged bytes, so it is only a hint.
     pub contents: Contents,
 }
 
@@ -54,21 +54,21 @@ pub struct Loss {
 pub struct RepairReport {
     /// The damage, oldest first; empty = the log is sound.
     pub losses: Vec<Loss>,
-    /// The end of the newest segment that was being written when the process ended, and never acknowledged as
-    /// far as the log tells: the next start cuts it off.
+    /// The torn end of the newest segment: it was being written when the process ended, and no seal
+    /// says that it was acknowledged. The next start cuts it off.
     pub torn: Option<(PathBuf, Range<u64>)>,
-    /// What the records hold that are read without trouble.
+    /// Counts of the valid records.
     pub valid: Contents,
     /// Damaged files that were kept under another name.
     pub kept: Vec<PathBuf>,
 }
 
-/// Checks the log in `dir` and, if told to, takes damaged records out of it.
+/// Checks the log in `dir` and, with [`RepairMode::Apply`], removes damaged records.
 pub fn repair(dir: &Path, mode: RepairMode) -> Result<RepairReport, StoreError> {
     repair_on(&Disk, dir, mode)
 }
 
-/// The same of a log on `disk`; its lock alone is a file of the operating system.
+/// As [`repair()`], for a log on `disk`; only its lock is a file of the operating system.
 pub fn repair_on(
     disk: &dyn LogFiles,
     dir: &Path,
@@ -89,7 +89,7 @@ pub fn repair_on(
         let previous = last.unwrap_or_else(|| through.max(first.saturating_sub(1)));
         let mut survey = Survey::of(disk, &path, first, last, previous, &found.keys)?;
         survey.accepted = accepted;
-        // What was torn off before a newer segment began is damage, if that one is gone too.
+        // A torn end is damage if a newer segment had begun, even if that segment is gone.
         let is_newest = listed.peek().is_none() && first >= found.checkpoint.newest;
         survey.read(&mut valid, is_newest)?;
         if let Some(accepted) = survey.first_accepted {
@@ -100,7 +100,7 @@ pub fn repair_on(
         }
         if let Some((_, next)) = listed.peek() {
             let expected = Reader::open(disk, next).ok().map(|next| next.header.previous);
-            // What the store below has may have been removed.
+            // Records in the store below may have been removed.
             survey.expect_last(expected.filter(|expected| *expected > through));
         }
         (last, accepted) = (Some(survey.last), survey.accepted);
@@ -116,14 +116,14 @@ pub fn repair_on(
     }
     report.valid = valid.contents();
     let path = dir.join(segment::name(known));
-    let is_told = report.losses.iter().any(|loss| loss.path == path && loss.last.is_none());
-    // Behind the newest that is there.
+    let is_reported = report.losses.iter().any(|loss| loss.path == path && loss.last.is_none());
+    // The lost records follow the newest segment that exists.
     let accepted = (accepted.filter(|_| newest < known), None);
     if known > 0 && !is_known_there {
         let loss = Loss::of(path, 0..0, "the segment is missing", known);
         report.losses.push(Loss { accepted, ..loss });
-    } else if newest < known && !is_told {
-        // It had a durable record, and none is left: a file cut short.
+    } else if newest < known && !is_reported {
+        // It had a durable record, and none is left: the file was cut short.
         let size = disk.open(&path).and_then(|file| file.size());
         let size = size.map_err(|source| io_error(&path, source))?;
         let first = known.max(through.saturating_add(1));
@@ -141,10 +141,10 @@ pub fn repair_on(
 }
 
 /// What is wrong with a log that begins late and has no checkpoint.
-const UNTOLD: &str =
+const NO_CHECKPOINT: &str =
     "no checkpoint says what the store has; if not what came before the log begins";
 
-/// What there is of the checkpoint's file.
+/// Condition of the checkpoint file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Sound,
@@ -156,7 +156,7 @@ impl State {
     /// What is wrong with a log that begins late.
     fn why_late(self) -> &'static str {
         match self {
-            Self::Missing => UNTOLD,
+            Self::Missing => NO_CHECKPOINT,
             Self::Sound | Self::Damaged => "the log begins too late",
         }
     }
@@ -164,7 +164,7 @@ impl State {
 
 /// What the checkpoint and the headers of the segments say.
 struct Found {
-    /// As it is, or as it has to be made when it is damaged.
+    /// As stored, or as it must be written if it is damaged.
     checkpoint: Checkpoint,
     state: State,
     /// Keys that the log may have.
@@ -191,7 +191,7 @@ impl Found {
                 let mut loss = Loss::of(path, 0..size, &what, 1);
                 loss.last = Some(0);
                 report.losses.push(loss);
-                // Nothing that is still in the log is left out of a replay.
+                // A replay must not skip a record that is still in the log.
                 let before = |(first, _): &(u64, PathBuf)| first.saturating_sub(1);
                 let through = match headers.first() {
                     Some(Some(header)) => header.previous,
@@ -210,7 +210,7 @@ impl Found {
     }
 }
 
-/// What was lost before a record that was accepted then, was accepted before it.
+/// Records lost before a valid record were accepted before it, at `accepted` at the latest.
 pub(super) fn bound(losses: &mut [Loss], accepted: i64) {
     let open = |loss: &&mut Loss| loss.accepted.1.is_none() && loss.records() != Some(0);
     losses.iter_mut().filter(open).for_each(|loss| loss.accepted.1 = Some(accepted));
@@ -232,7 +232,7 @@ impl Loss {
         Self { path, bytes, what, first, last: None, accepted: (None, None), contents }
     }
 
-    /// How many records are lost at most; `None` when nothing behind tells.
+    /// Most records that are lost; `None` = nothing behind determines it.
     pub fn records(&self) -> Option<u64> {
         Some((self.last? + 1).saturating_sub(self.first))
     }

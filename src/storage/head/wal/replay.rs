@@ -1,12 +1,12 @@
-//! Reading the log at start: what is an end, what is a torn tail, what is damage.
+//! Reads the log at start, and distinguishes its end, a torn tail and damage.
 //!
 //! A bad record before the sealed end of the newest segment, or anywhere in an older one, is
 //! damage: acknowledged data would be missing, so reading stops with an error that names file and
-//! offset. Behind the sealed end it is a torn tail, never acknowledged as durable by a seal:
-//! it is zeroed with a warning. What is sound there is written once more and synced: it may have been in
-//! the memory of the kernel alone, and what comes behind it relies on it. Between segments the sequence must
-//! go on behind what was asked to be skipped, and the newest segment that the checkpoint knows must be there, so
-//! that none can be missing or shorter than it was.
+//! offset. Behind the sealed end a bad record is a torn tail, which no seal has acknowledged as
+//! durable: it is zeroed with a warning. Valid records there are written again and synced: they may
+//! have been in the page cache only, and later records rely on them. Sequences must continue from
+//! segment to segment, except for skipped records, and the newest segment in the checkpoint must
+//! exist, so that no segment can be missing or cut short.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use super::segment::{self, Closed, Frame, Reader, UNFINISHED, io_error};
 use crate::storage::StoreError;
 use crate::storage::log_files::LogFiles;
 
-/// What is wrong with a record that is sound but not in its place.
+/// The error for a valid record at a wrong position.
 pub(super) const OUT_OF_ORDER: &str = "the record's number is out of order";
 
 /// What was found in the log.
@@ -26,18 +26,18 @@ pub(super) const OUT_OF_ORDER: &str = "the record's number is out of order";
 pub(super) struct Found {
     /// The segments with the last sequence in each.
     pub(super) segments: Vec<(u64, Closed)>,
-    /// The last sequence in the log; what was asked to be skipped when there is no segment.
+    /// The last sequence in the log; without a segment, the last skipped sequence.
     pub(super) last: u64,
     /// First sequence of the newest segment; 0 = there is none.
     pub(super) newest: u64,
-    /// Key of the checksums, when there is a segment.
+    /// Key of the checksums, if there is a segment.
     pub(super) key: Option<u64>,
     /// The latest acceptance time in the records read.
     pub(super) accepted: i64,
 }
 
-/// Reads all records after `after` in order, and mends a torn tail. `known` is the newest segment
-/// that must be there; 0 = none.
+/// Reads all records after `after` in order, and repairs a torn tail. `known` is the newest segment
+/// that must exist; 0 = none.
 pub(super) fn replay(
     disk: &dyn LogFiles,
     dir: &Path,
@@ -60,11 +60,11 @@ pub(super) fn replay(
             let what = format!("the log begins too late: records {from} to {to} are missing");
             return Err(reader.corrupt(0, what));
         }
-        // Segments that held nothing but what the store below has are removed without a sync: after a power cut some
-        // of them may be back.
+        // Segments whose records are all in the store below are removed without a sync: a power cut
+        // may bring some of them back.
         let is_forgotten = (found.last..=after).contains(&reader.header.previous);
         if number > 0 && reader.header.previous != found.last && !is_forgotten {
-            // Reported of the older segment: it is the one that should have gone on.
+            // Reported for the older segment, which should have gone on.
             let what = format!("records up to {} are missing", reader.header.previous);
             let older = found.segments.last().map(|(_, older)| (older.path.clone(), older.end));
             let (path, offset) = older.unwrap_or_else(|| (path.clone(), 0));
@@ -83,27 +83,27 @@ pub(super) fn replay(
                 let what = "its first record, which was durable, is missing";
                 return Err(reader.corrupt(HEADER_LEN as u64, what));
             }
-            // Made, but no record came before the end: another segment may get the same name. Not all of them are
-            // the newest, as one that a failing disk does not remove stays while others are made.
+            // No record came before the end: another segment may get the same name. Several segments may be empty,
+            // since a failing disk may not remove one while others are created.
             empty.push(path);
             continue;
         }
         if newest && sealed < end {
             segment::harden(&mut reader, sealed, end)?;
         }
-        // A crash leaves the reserved space behind; only space, so a failure is no harm.
+        // A crash leaves the reserved space allocated; a failure to release it does no harm.
         let _ = reader.file.release(end);
         found.newest = *first;
         found.segments.push((found.last, Closed { path: path.clone(), end }));
     }
-    // Only now: what is behind them goes on where they began.
+    // Only after all of the log was read: later segments continue the sequence without them.
     for path in empty {
         disk.remove(path).map_err(|source| io_error(path, source))?;
     }
     Ok(found)
 }
 
-/// What a crash during the making of a file left.
+/// Removes files that a crash left unfinished.
 fn remove_unfinished(disk: &dyn LogFiles, dir: &Path) -> Result<(), StoreError> {
     for file in disk.list(dir).map_err(|source| io_error(dir, source))? {
         if file.ends_with(UNFINISHED) || file == checkpoint::UNFINISHED {
@@ -127,7 +127,7 @@ pub(super) fn check_header(reader: &Reader, first: u64) -> Result<(), StoreError
 
 /// Where the records of a segment end.
 struct Scanned {
-    /// Behind the last.
+    /// Offset behind the last record.
     end: u64,
     /// Everything before is durable.
     sealed: u64,

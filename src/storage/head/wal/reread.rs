@@ -1,6 +1,7 @@
-//! Rereading records while the log is written to: those of segments that take no more appends.
+//! Reads records of closed segments again while the log is written to.
 //!
-//! Invariant: what is given is whole and in order; anything else in such a segment is damage. Nothing is written.
+//! Invariant: only complete records in order are visited; anything else in a closed segment is
+//! damage. Nothing is written.
 
 use super::handle::{Wal, unavailable};
 use super::record::{HEADER_LEN, Record};
@@ -9,8 +10,8 @@ use super::{OUT_OF_ORDER, Visit};
 use crate::storage::StoreError;
 
 impl Wal {
-    /// Hands the records behind `after` up to `through` to `visit`. [`StoreError::Unavailable`] where the last of them
-    /// is in a segment that is still written to; that ends soon.
+    /// Passes the records behind `after` up to `through` to `visit`. [`StoreError::Unavailable`] if
+    /// the segment with the last of them still takes appends, which ends soon.
     pub fn read_again(
         &self,
         after: u64,

@@ -1,8 +1,8 @@
-//! One segment file of the log: making it, appending to it, reading it.
+//! One segment file of the log: creates it, appends to it, reads it.
 //!
-//! A segment is made whole (header, full length, durable name) before it is used, and never gets
-//! shorter: a shorter file is a damaged one. Behind the last record there are only zeros; what a
-//! failed write left there is zeroed and synced before the next append.
+//! A segment is complete (header, full length, durable name) before it is used, and never gets
+//! shorter: a shorter file is damaged. Behind the last record there are only zeros; what a failed
+//! write left is zeroed and synced before the next append.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,25 +15,25 @@ use crate::storage::StoreError;
 use crate::storage::log_files::{LogFile, LogFiles, write_all};
 
 pub(super) const SUFFIX: &str = ".wal";
-/// Suffix of a segment that is being made; leftovers are removed at start.
+/// Suffix of a segment that is being created; leftovers are removed at start.
 pub(super) const UNFINISHED: &str = ".wal.new";
 /// Bytes read at once.
 const WINDOW: usize = 1 << 20;
 
-/// Bytes that a segment reserves at least, though the disk is nearly full.
+/// Fewest bytes that a segment reserves, even if the disk is nearly full.
 const LEAST_BYTES: u64 = 1 << 20;
 
 /// Why an append failed.
 #[derive(Debug)]
 pub(super) enum AppendError {
-    /// Nothing was promised; it may work later.
+    /// Nothing was acknowledged; a later attempt may succeed.
     Write(io::Error),
     /// A sync failed: what is on disk is unknown from now on.
     Sync(io::Error),
 }
 
 impl AppendError {
-    /// As an error of the store.
+    /// The error for the store.
     pub(super) fn at(self, path: &Path) -> StoreError {
         match self {
             Self::Write(error) | Self::Sync(error) => io_error(path, error),
@@ -72,8 +72,8 @@ pub(super) fn io_error(path: &Path, source: io::Error) -> StoreError {
 }
 
 impl Segment {
-    /// Makes a segment file under its final name, durably. Where there is no room for all the
-    /// bytes it reserves less, by halves, but never less than `needed`.
+    /// Creates a segment file under its final name, durably. If there is no room for all bytes it
+    /// reserves less, by halves, but never less than `needed`.
     pub(super) fn create(
         disk: &dyn LogFiles,
         dir: &Path,
@@ -103,7 +103,7 @@ impl Segment {
         Ok(Self { path: dir.join(name(header.first)), file, header, end, littered: end })
     }
 
-    /// Puts the file of a segment with these records under its final name, durably, in place of one that has it.
+    /// Creates the file of a segment with these records under its final name, durably; replaces an existing file.
     fn put_whole(
         disk: &dyn LogFiles,
         dir: &Path,
@@ -134,7 +134,7 @@ impl Segment {
         self.end + bytes as u64 + SEAL_LEN as u64 <= self.header.bytes
     }
 
-    /// Writes records and syncs them. After a failed write the file is as before, or will be
+    /// Writes records and syncs them. After a failed write the file is restored, at the latest
     /// before the next append.
     pub(super) fn append(&mut self, records: &[u8]) -> Result<(), AppendError> {
         self.clean()?;
@@ -145,12 +145,12 @@ impl Segment {
             return Err(AppendError::Write(explain(&error, &what)));
         }
         if let Err(error) = self.file.sync_data() {
-            // Nothing is certain now, but a disk that still takes zeros shows no trace of it.
+            // The content is unknown now; if the disk still takes zeros, no trace of the records is left.
             let _ = wipe(self.file.as_ref(), self.end, self.end + records.len() as u64);
             return Err(AppendError::Sync(error));
         }
         if !self.file.is_at(&self.path) {
-            // What is written now is gone with the last process that has the file open.
+            // The records are gone when the last process closes the file.
             let what = format!("{} was removed or moved away", self.path.display());
             return Err(AppendError::Sync(io::Error::new(io::ErrorKind::NotFound, what)));
         }
@@ -159,20 +159,20 @@ impl Segment {
         Ok(())
     }
 
-    /// Whether so many bytes could be written behind the last record, by writing zeros there: not every file system
+    /// Checks that `bytes` fit behind the last record by writing zeros there: not every file system
     /// has reserved them.
     pub(super) fn try_room(&mut self, bytes: usize) -> Result<(), AppendError> {
         wipe(self.file.as_ref(), self.end, self.end + bytes as u64)
     }
 
-    /// Takes out the records that are in it, durably. None of them was acknowledged.
+    /// Removes its records, durably. None of them was acknowledged.
     pub(super) fn take_back(&mut self) -> Result<(), AppendError> {
         (self.littered, self.end) = (self.end, HEADER_LEN as u64);
         self.clean()
     }
 
-    /// Takes out the records that are in it, durably, and leaves a gap up to `sequence` in their
-    /// place: in a segment that the checkpoint knows there has to be something.
+    /// Replaces its records by a gap up to `sequence`, durably: a segment in the checkpoint must
+    /// have a record.
     pub(super) fn void(
         &mut self,
         disk: &dyn LogFiles,
@@ -185,7 +185,7 @@ impl Segment {
         if self.put_gap(&gap).is_ok() {
             return Ok(());
         }
-        // Half a gap over a record would leave neither: a short file takes the place of this one.
+        // Half a gap over a record would leave neither: a short file replaces this one.
         let end = (HEADER_LEN + gap.len()) as u64;
         let header = Header { bytes: end + SEAL_LEN as u64, ..self.header };
         let file = Self::put_whole(disk, dir, header, &gap)?;
@@ -202,8 +202,8 @@ impl Segment {
         self.clean()
     }
 
-    /// Notes, without a sync, that everything so far is durable. Failing to is no harm: the seal
-    /// only tells damage from a torn tail.
+    /// Records, without a sync, that everything so far is durable. A failure does no harm: the seal
+    /// only distinguishes damage from a torn tail.
     pub(super) fn seal(&mut self, sequence: u64) {
         let mut seal = Vec::with_capacity(SEAL_LEN);
         let entry = Entry { sequence, accepted: 0, record: Record::Seal(self.end) };
@@ -214,22 +214,22 @@ impl Segment {
         }
     }
 
-    /// Syncs the last seal and gives back the reserved space behind it; nothing follows. Half a
-    /// record must not stay: in a segment that is not the newest it would be taken for damage.
+    /// Syncs the last seal and releases the reserved space behind it; no append follows. Half a
+    /// record must not stay: in an older segment it would count as damage.
     pub(super) fn finish(mut self) -> Result<Closed, AppendError> {
         self.clean()?;
         self.file.sync_data().map_err(AppendError::Sync)?;
-        // Only space: the length stays, and where holes cannot be made nothing is lost.
+        // Frees only space: the length stays, and nothing is lost if it fails.
         let _ = self.file.release(self.end);
         Ok(Closed { path: self.path, end: self.end })
     }
 
-    /// The sequence that its first record has at least.
+    /// Lowest possible sequence of its first record.
     pub(super) fn first(&self) -> u64 {
         self.header.first
     }
 
-    /// Where it lies.
+    /// Its path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -249,7 +249,7 @@ impl Segment {
     }
 }
 
-/// Whether less might still fit.
+/// Whether fewer bytes might still fit.
 fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
@@ -278,9 +278,9 @@ pub(super) fn wipe(file: &dyn LogFile, from: u64, to: u64) -> Result<(), AppendE
     file.sync_data().map_err(AppendError::Sync)
 }
 
-/// Makes a range of a file durable that a process before may have left in the memory of the kernel alone:
-/// written but not synced, or clean after a sync that failed. So it is written once more. A full disk whose file
-/// system needs room for that must not keep what is there from being read.
+/// Makes a range of a file durable by writing it again. An earlier process may have left it in the
+/// page cache only: written but not synced, or clean after a failed sync. If the file system needs
+/// room for that and the disk is full, a warning is logged and the log is read all the same.
 pub(super) fn harden(reader: &mut Reader, from: u64, to: u64) -> Result<(), StoreError> {
     let failed = |reader: &Reader, source| io_error(&reader.path, source);
     let mut at = from;
@@ -311,7 +311,7 @@ pub(super) struct Reader {
     buffer_at: u64,
 }
 
-/// What lies at an offset.
+/// The content at an offset.
 pub(super) enum Frame<'a> {
     /// A record, and the offset behind it.
     Record(Entry<'a>, u64),
@@ -330,8 +330,8 @@ impl Reader {
         Ok(reader)
     }
 
-    /// Opens a segment without a whole header. Its key is the one of `keys`, or what lies in its
-    /// place in the file, with which a record can be read.
+    /// Opens a segment with a damaged header. Its key is the first of `keys`, or else the key bytes
+    /// of the file, with which a record can be read.
     pub(super) fn open_headless(
         disk: &dyn LogFiles,
         path: &Path,
@@ -367,11 +367,11 @@ impl Reader {
         StoreError::Corrupt { path: self.path.clone(), offset, what: what.into() }
     }
 
-    /// What lies at `offset`.
+    /// The content at `offset`.
     pub(super) fn frame(&mut self, offset: u64) -> Result<Frame<'_>, StoreError> {
         let head = self.bytes(offset, FRAME_LEN)?;
         let length = match <[u8; FRAME_LEN]>::try_from(head).map(record::framed_length) {
-            // Fewer bytes than a frame: nothing unless something is there.
+            // Fewer bytes than a frame: none of them may be nonzero.
             Err(_) if head.iter().all(|byte| *byte == 0) => return Ok(Frame::None),
             Err(_) => return Ok(Frame::Bad("the file ends inside a record")),
             Ok(Ok(None)) => return Ok(Frame::None),
@@ -389,8 +389,8 @@ impl Reader {
         })
     }
 
-    /// What a damaged record at `offset` seems to say, whatever its checksum, and the offset
-    /// behind it.
+    /// The content of a damaged record at `offset`, whatever its checksum, and the offset behind
+    /// it.
     pub(super) fn damaged(&mut self, offset: u64) -> Result<Option<(Record<'_>, u64)>, StoreError> {
         let head = self.bytes(offset, FRAME_LEN)?.try_into();
         let Ok(Ok(Some(length))) = head.map(record::framed_length) else { return Ok(None) };
@@ -398,8 +398,8 @@ impl Reader {
         Ok(record.map(|record| (record, offset + length as u64)))
     }
 
-    /// The next offset, at or after `from`, at which a whole valid record begins that `wanted`
-    /// accepts; for when the framing is lost.
+    /// The next offset, at or after `from`, of a valid record that `wanted` accepts; for use when
+    /// the framing is lost.
     pub(super) fn find(
         &mut self,
         from: u64,
@@ -420,8 +420,8 @@ impl Reader {
         Ok(None)
     }
 
-    /// The next seal at or after `from`, in its place or not: what lies before it was durable, so
-    /// without one the end of the newest segment is no more than torn.
+    /// The next seal at or after `from`, in its place or not. Everything before a seal was durable;
+    /// without a seal the end of the newest segment is only torn.
     pub(super) fn find_seal(&mut self, from: u64) -> Result<Option<u64>, StoreError> {
         self.find(from, |entry| matches!(entry.record, Record::Seal(_)))
     }

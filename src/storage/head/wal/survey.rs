@@ -1,8 +1,8 @@
-//! One segment of a damaged log: what can be read of it, what is lost, and writing it anew.
+//! One segment of a damaged log: finds what can be read and what is lost, and rewrites it.
 //!
-//! Reading goes on behind damage with the next whole record, so that only what is damaged is
-//! lost. It changes nothing; [`Survey::rewrite`] does, and keeps the damaged file. It knows one
-//! segment and what the neighbours say of it; the log as a whole is for [`super::repair()`].
+//! Reading goes on behind damage with the next valid record, so that only damaged records are lost.
+//! Only [`Survey::rewrite`] changes files, and it keeps the damaged file. A survey knows one
+//! segment and what its neighbours say of it; the whole log is for [`super::repair()`].
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -21,24 +21,24 @@ pub(super) struct Survey {
     path: PathBuf,
     reader: Reader,
     pub(super) header: Header,
-    /// Offsets of valid records, seals left out.
+    /// Sequences and offsets of valid records, without seals.
     records: Vec<(u64, Range<u64>)>,
     pub(super) losses: Vec<Loss>,
     /// Bytes behind the end of the newest segment that were never durable.
     pub(super) torn: Option<Range<u64>>,
     /// The last sequence that it has or had.
     pub(super) last: u64,
-    /// When the last valid record was accepted, of the segments before at first.
+    /// When the last valid record was accepted; at first, that of the segments before.
     pub(super) accepted: Option<i64>,
-    /// When the first of this one was.
+    /// When the first valid record of this segment was accepted.
     pub(super) first_accepted: Option<i64>,
-    /// Losses before which of it is known until when they were accepted.
+    /// Number of losses with a known latest acceptance time.
     bounded: usize,
 }
 
 impl Survey {
-    /// Reads the header. `last` is the last sequence of the segment before; `previous` is what a lost header would
-    /// have said of it.
+    /// Reads the header. `last` is the last sequence of the segment before; `previous` replaces
+    /// that number in a lost header.
     pub(super) fn of(
         disk: &dyn LogFiles,
         path: &Path,
@@ -84,8 +84,8 @@ impl Survey {
         })
     }
 
-    /// Reads the records; the valid ones go to `valid`. Behind those of the newest segment of a log a torn
-    /// tail is no damage.
+    /// Reads the records and adds the valid ones to `valid`. Behind the records of the newest
+    /// segment a torn tail is no damage.
     pub(super) fn read(&mut self, valid: &mut Tally, newest: bool) -> Result<(), StoreError> {
         let mut offset = HEADER_LEN as u64;
         loop {
@@ -121,7 +121,7 @@ impl Survey {
         }
     }
 
-    /// A valid record was accepted then.
+    /// Notes when a valid record was accepted.
     fn accept(&mut self, accepted: i64) {
         self.accepted = Some(accepted);
         self.first_accepted.get_or_insert(accepted);
@@ -129,12 +129,12 @@ impl Survey {
         self.bounded = self.losses.len();
     }
 
-    /// The next record has a higher number than this.
+    /// The next record must have a higher sequence than this.
     fn before(&self) -> u64 {
         self.last.max(self.header.first.saturating_sub(1))
     }
 
-    /// What lies behind the last valid record: nothing, a torn tail, or a cut file.
+    /// Examines the bytes behind the last valid record: zeros, a torn tail, or a cut file.
     fn tail(&mut self, offset: u64, what: &str, newest: bool) -> Result<(), StoreError> {
         let size = self.reader.size();
         let end = self.reader.last_nonzero(offset)?;
@@ -168,7 +168,7 @@ impl Survey {
         Ok(())
     }
 
-    /// What can be made out of damaged records, as far as one ends where the next begins.
+    /// Counts what can be decoded of damaged records, as far as each ends where the next begins.
     fn contents(&mut self, bytes: Range<u64>) -> Result<Contents, StoreError> {
         let mut lost = Tally::default();
         let mut at = bytes.start;
@@ -187,7 +187,7 @@ impl Survey {
         Loss { accepted: (self.accepted, None), ..loss }
     }
 
-    /// The log before this segment is gone, behind what the store below has.
+    /// Adds a loss: the records between `through` and this segment are gone.
     pub(super) fn missing_before(&mut self, through: u64, what: &str) {
         let mut loss = self.loss(0..0, what);
         loss.first = through + 1;
@@ -197,7 +197,7 @@ impl Survey {
         self.header.previous = through;
     }
 
-    /// The next segment says where this one should have ended.
+    /// Adds a loss if the segment ends before the sequence that the next segment expects.
     pub(super) fn expect_last(&mut self, expected: Option<u64>) {
         let Some(expected) = expected.filter(|expected| *expected > self.last) else { return };
         let size = self.reader.size();
@@ -213,8 +213,8 @@ impl Survey {
         self.last = expected;
     }
 
-    /// Writes the segment anew and puts it in the place of the damaged one. Gives the name under
-    /// which that is kept.
+    /// Rewrites the segment in place of the damaged file. Returns the name under which the damaged
+    /// file is kept.
     pub(super) fn rewrite(
         &mut self,
         disk: &dyn LogFiles,

@@ -1,6 +1,6 @@
-//! Whether a log holds acknowledged records that are in no store below, for those who do not
-//! serve it. It only looks: nothing is mended. What of a log that another process has open cannot be told:
-//! that one serves it, or mends it.
+//! Checks whether a log has acknowledged records that are not in the store below, for callers that
+//! do not serve it. It only reads and repairs nothing. A log that another process has open cannot
+//! be checked: that process serves or repairs it.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub enum Unflushed {
 }
 
 /// Whether the log in `dir` has a record that is not in the store below.
-/// Fails when that cannot be told, as a file is damaged or the folder cannot be read.
+/// Fails if a file is damaged or the folder cannot be read.
 pub fn unflushed(dir: &Path, disk: &dyn LogFiles) -> Result<Unflushed, StoreError> {
     if is_new(dir, disk)? {
         return Ok(Unflushed::Nothing);

@@ -1,9 +1,9 @@
-//! Group commit: one thread writes and syncs what many requests appended.
+//! Group commit: one thread writes and syncs the records of many requests.
 //!
-//! A round is answered `Ok` only after the sync that covers it. When a write fails (disk full),
-//! the requests of that round fail, the file is put back, and the next round tries again. After a
-//! failed sync nothing is accepted any more: the kernel may have dropped the pages, and a second
-//! sync would lie. Nor is it once the file is no longer where a restart would look for it.
+//! A round is answered `Ok` only after the sync that covers it. If a write fails (disk full), the requests of that
+//! round fail, the file is restored, and the next round tries again. After a failed sync nothing is accepted any
+//! more: the kernel may have dropped the pages, and a second sync would report success. The same holds once the file
+//! is no longer where a restart would look for it.
 
 use std::io;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use super::log::{Log, Round, State, Waiter};
 use super::segment::{AppendError, Segment};
 use crate::telemetry::Throttle;
 
-/// The thread's own part.
+/// State of the thread.
 pub(super) struct Writer {
     log: Arc<Log>,
     segment: Option<Segment>,
-    /// Whether the checkpoint knows of the segment.
+    /// Whether the checkpoint names the segment.
     known: bool,
-    /// Last sequence written; what the next segment's header names.
+    /// Last sequence written; the header of the next segment names it.
     last: u64,
     refusals: Throttle,
 }
@@ -34,8 +34,8 @@ impl Writer {
         Self { log, segment: None, known: false, last, refusals: Throttle::default() }
     }
 
-    /// Makes the first segment, so that a disk which has no room for it is known of before anyone
-    /// relies on it.
+    /// Creates the first segment, so that a lack of disk space is known before a request relies on
+    /// it.
     pub(super) fn begin(&mut self) {
         let probe = self.probe(&self.log.state.lock());
         self.settle(probe);
@@ -44,7 +44,7 @@ impl Writer {
     /// Works until the log is closed.
     pub(super) fn run(mut self) {
         while let Some((round, roll)) = self.next_round() {
-            // One without a record goes on: nothing in it is to be cut off.
+            // A segment without a record stays open: it has nothing to cut off.
             if roll && self.segment.as_ref().is_some_and(|segment| segment.first() <= self.last) {
                 self.close_segment();
                 let mut state = self.log.state.lock();
@@ -57,7 +57,7 @@ impl Writer {
         self.close_segment();
     }
 
-    /// Commits a round and answers those that wait for it.
+    /// Commits a round and answers its waiting requests.
     fn settle(&mut self, round: Round) {
         let result = self.commit(&round);
         let answer = match &result {
@@ -78,21 +78,21 @@ impl Writer {
                 warn!(requests_refused = refused, "{what}");
             }
         }
-        // Before the answers: else a kill between the two leaves an acknowledged record that
-        // looks like a torn tail once it is damaged.
+        // Sealed before the answers: after a kill in between, a damaged acknowledged record would
+        // look like a torn tail.
         if let (Ok(()), Some(segment)) = (&result, &mut self.segment)
             && !round.bytes.is_empty()
         {
             segment.seal(self.last);
         }
         for Waiter { done, room } in round.waiters {
-            // Who waited may have gone away; the record stays all the same.
+            // The request may be gone; the record stays all the same.
             let _ = done.send(answer.clone().map(|()| room));
         }
         self.log.publish_size();
     }
 
-    /// A round without records: only tries whether one could be written, of any size where none was refused.
+    /// A round without records: only checks that a record could be written, of any size if none was refused.
     fn probe(&self, state: &State) -> Round {
         let room = state.refused_bytes.max(usize::from(state.is_laid_out));
         Round { first: state.next, last: self.last, room, ..Round::default() }
@@ -141,19 +141,19 @@ impl Writer {
         let begin = Instant::now();
         segment.append(&round.bytes)?;
         self.log.metrics.wal_commit_seconds.observe(begin.elapsed().as_secs_f64());
-        // After its first record is durable, and before that is acknowledged.
+        // After its first record is durable, and before that record is acknowledged.
         if !self.known && !round.bytes.is_empty() {
             if let Err(error) = self.log.know_segment(segment.first()) {
                 match &error {
                     AppendError::Write(_) => {
                         segment.take_back()?;
-                        // Gives back the space that it has reserved: the checkpoint may need it.
+                        // Releases its reserved space: the checkpoint may need it.
                         self.close_segment();
                     }
                     AppendError::Sync(_) => {
-                        // The checkpoint may know the segment or not, so it has to stay, and must
-                        // not bring back what is refused. On a disk that does not take the gap
-                        // either, a restart may.
+                        // The checkpoint may name the segment or not. So the segment must stay,
+                        // without the refused records. If the disk does not take the gap either, a
+                        // restart may bring them back.
                         let WalOptions { dir, disk, .. } = &self.log.options;
                         let voided = segment.void(disk.as_ref(), dir, round.last);
                         if let Err(AppendError::Write(e) | AppendError::Sync(e)) = voided {
@@ -176,17 +176,17 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether so many bytes would fit, and a checkpoint beside them.
+    /// Checks that `bytes` would fit, and a checkpoint beside them.
     fn try_room(&mut self, bytes: usize) -> Result<(), AppendError> {
         let Some(segment) = &mut self.segment else { return Ok(()) };
         segment.try_room(bytes)?;
         let has_record = segment.first() <= self.last;
         match self.log.repeat_checkpoint() {
             Ok(()) => Ok(()),
-            // Nothing in it has changed, whichever of the two is there.
+            // The checkpoint has not changed, whichever file is in place.
             Err(AppendError::Write(error) | AppendError::Sync(error)) => {
                 if !has_record {
-                    // Gives back the space that it has reserved.
+                    // Releases its reserved space.
                     self.close_segment();
                 }
                 Err(AppendError::Write(error))
@@ -194,7 +194,7 @@ impl Writer {
         }
     }
 
-    /// The segment takes no more appends: everything in it is synced already but its last seal.
+    /// Closes the segment: everything in it is synced except its last seal.
     fn close_segment(&mut self) {
         let Some(segment) = self.segment.take() else { return };
         if segment.first() > self.last {
@@ -215,7 +215,7 @@ impl Writer {
         }
     }
 
-    /// Nothing is accepted from now on.
+    /// Refuses everything from now on.
     fn fail(&self, error: &io::Error) -> String {
         let what = format!("the log cannot be relied on any more, a restart is needed: {error}");
         error!("{what}");
