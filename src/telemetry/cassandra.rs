@@ -17,13 +17,13 @@ use super::LimitMetrics;
 pub enum StatementOutcome {
     /// Done.
     Ok,
-    /// Failed, will be tried again.
+    /// Failed, and tried again.
     Retried,
-    /// Failed for lack of time or of a server.
+    /// Failed because of a timeout, or because no server was available.
     Unavailable,
     /// Refused by the server for good.
     Refused,
-    /// A read that the server gave up on: in slices it may be read.
+    /// A read that the server gave up; it may succeed in slices.
     GivenUp,
     /// Failed in another way.
     Failed,
@@ -45,7 +45,7 @@ impl StatementOutcome {
     }
 }
 
-/// Of a metric that has no labels but is not always there.
+/// Labels of a metric without labels that may be absent.
 type NoLabels = [(&'static str, &'static str); 0];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -84,7 +84,7 @@ pub struct CassandraMetrics {
     tag_index_tags: Family<InState, Gauge>,
     /// Statements in flight now.
     pub in_flight: Gauge,
-    /// Writes of points that may be in flight at once, as the servers keep up with them.
+    /// Writes of points that may be in flight at once; follows the speed of the servers.
     pub write_concurrency: Gauge,
     /// Rows written to `data_points`.
     pub rows_written: Counter,
@@ -92,11 +92,11 @@ pub struct CassandraMetrics {
     pub rows_read: Counter,
     /// Reads that a server gave up.
     pub reads_given_up: Counter,
-    /// Reads that failed, as Cassandra gave up on the last of their slices too.
+    /// Reads that failed because a server gave up even their smallest slices.
     pub reads_unread: Counter,
     /// Warnings of servers that a read passed over many deleted or expired cells.
     pub tombstone_warnings: Counter,
-    /// Points that lost the digits below a second, as the keyspace counts seconds.
+    /// Points that lost the digits below a second, since the keyspace counts seconds.
     pub floored: Counter,
     /// Index rows written.
     pub index_rows_written: Counter,
@@ -108,33 +108,33 @@ pub struct CassandraMetrics {
     pub tag_index_gaps: Counter,
     /// Partitions of `row_keys` read into memory.
     pub series_cache_reads: Counter,
-    /// Partitions of `row_keys` that were in memory and good.
+    /// Partitions of `row_keys` that were in memory and valid.
     pub series_cache_hits: Counter,
-    /// Label names and values that were answered from memory.
+    /// Requests for label names or values that were answered from memory.
     pub label_answer_hits: Counter,
-    /// Bytes of series in memory, about.
+    /// Approximate bytes of series in memory.
     pub series_cache_bytes: Gauge,
-    /// Windows (partitions of `row_keys`) of which something is in memory.
+    /// Windows (partitions of `row_keys`) with data in memory.
     pub windows_cached: Gauge,
-    /// Reads of a series in a window whose settled part was all in the read cache.
+    /// Reads of a series in a window whose settled part was completely in the read cache.
     pub read_cache_hits: Counter,
-    /// Reads of a series in a window of whose settled part something was not.
+    /// Reads of a series in a window whose settled part was not completely in the read cache.
     pub read_cache_misses: Counter,
-    /// Files of the read cache that made room for others.
+    /// Files that the read cache evicted.
     pub read_cache_evictions: Counter,
-    /// Frames of the read cache that were not what was written.
+    /// Damaged frames of the read cache.
     pub read_cache_damaged: Counter,
-    /// Pieces in the read cache.
+    /// Ranges of series in the read cache.
     pub read_cache_entries: Gauge,
     /// Bytes of the files of the read cache.
     pub read_cache_bytes: Gauge,
     /// Points put into quarantine, each counted once.
     pub quarantined: Counter,
-    /// Attempts to open the store that Cassandra refused: the login, the keyspace.
+    /// Attempts to open the store that Cassandra refused, because of the login or the keyspace.
     pub open_refused: Counter,
-    /// Counts statements that find no turn in time.
+    /// Counts statements that get no permit in time.
     pub limits: LimitMetrics,
-    /// Not there before Cassandra is asked for the first time.
+    /// Absent before Cassandra is asked for the first time.
     reachable: Family<NoLabels, Gauge>,
     clock_skew: Gauge<f64, AtomicU64>,
 }
@@ -324,8 +324,8 @@ impl CassandraMetrics {
         registry.register_with_unit("clock_skew", help, unit, self.clock_skew.clone());
     }
 
-    /// For another cluster: what is counted is counted together, what is measured of one cluster
-    /// (its clock, what is in memory of it) is not shown of this one.
+    /// Metrics for another cluster. Both share the counters; gauges of one cluster (its clock, its
+    /// data in memory) do not show the other one.
     pub fn of_other_cluster(&self) -> Self {
         Self {
             write_concurrency: Gauge::default(),
@@ -342,8 +342,8 @@ impl CassandraMetrics {
         }
     }
 
-    /// Counts an attempt of `statement` and its time. With the first one all outcomes are there, so that
-    /// the first failure of a statement that went well before is seen as one.
+    /// Counts an attempt of `statement` and its time. The first attempt creates all outcomes, so
+    /// that the first failure of a statement shows as an increase.
     pub fn attempt(&self, statement: &'static str, outcome: StatementOutcome, took: Duration) {
         let kind = Kind { statement };
         if self.latency.get(&kind).is_none() {
@@ -363,34 +363,35 @@ impl CassandraMetrics {
         self.latency.get_or_create(&kind).observe(took.as_secs_f64());
     }
 
-    /// Counts the warnings of an answer: a server says so where it passed over more than `tombstone_warn_threshold`.
+    /// Counts the warnings of an answer about tombstones: a server warns if it passed over more
+    /// than `tombstone_warn_threshold`.
     pub fn count_warnings<'a>(&self, warnings: impl Iterator<Item = &'a str>) {
         let of_tombstones = warnings.filter(|warning| warning.contains("tombstone"));
         self.tombstone_warnings.inc_by(of_tombstones.count() as u64);
     }
 
-    /// Cassandra has answered, whatever it said.
+    /// Notes that Cassandra has answered, whatever the answer.
     pub fn answered(&self) {
         self.reachable.get_or_create(&[]).set(1);
     }
 
-    /// Cassandra has not answered, or not with enough replicas.
+    /// Notes that Cassandra has not answered, or not with enough replicas.
     pub fn unanswered(&self) {
         self.reachable.get_or_create(&[]).set(0);
     }
 
-    /// Series of windows in memory with data of this type.
+    /// The gauge of series of windows in memory with data of this type.
     pub fn series_cached(&self, data_type: &str) -> Gauge {
         let data_type = data_type.to_owned();
         self.series_cached.get_or_create_owned(&OfType { data_type })
     }
 
-    /// Indexed tags whose index is in this state.
+    /// The gauge of indexed tags whose index is in this state.
     pub fn tag_index_tags(&self, state: &'static str) -> Gauge {
         self.tag_index_tags.get_or_create_owned(&InState { state })
     }
 
-    /// Our clock minus the coordinator's.
+    /// Sets the difference of our clock minus the coordinator's.
     pub fn set_clock_skew(&self, milliseconds: i64) {
         self.clock_skew.set(milliseconds as f64 / 1_000.0);
     }
@@ -431,7 +432,7 @@ mod tests {
             ask(outcome);
             assert_eq!(shown().as_deref(), Some(want), "{outcome:?}");
         }
-        // Another cluster is not this one.
+        // The metrics of another cluster do not change this one.
         metrics.cassandra.of_other_cluster().unanswered();
         assert_eq!(shown().as_deref(), Some("1"));
     }

@@ -6,14 +6,14 @@ use prometheus_client::registry::{Registry, Unit};
 /// Metrics of reading the settings.
 #[derive(Debug, Clone, Default)]
 pub struct ConfigMetrics {
-    /// 1 = the last reading was taken over, 0 = it was refused and nothing changed.
+    /// 1 = the settings that were last read are in force, 0 = they were refused and nothing changed.
     pub last_reload_successful: Gauge,
-    /// When settings were last taken over, in seconds since 1970.
+    /// When settings last took effect, in seconds since 1970.
     pub last_reload_success: Gauge,
 }
 
 impl ConfigMetrics {
-    /// Settings were taken over at this time, in milliseconds since 1970.
+    /// Notes that settings took effect at this time, in milliseconds since 1970.
     pub fn taken_over(&self, now: i64) {
         self.last_reload_successful.set(1);
         self.last_reload_success.set(now / 1000);

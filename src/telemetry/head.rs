@@ -12,9 +12,9 @@ use super::LimitMetrics;
 pub struct HeadMetrics {
     /// Bytes of records in the log.
     pub wal_bytes: Gauge,
-    /// Bytes of records that the log may have; 0 = there is no log.
+    /// Most bytes of records in the log; 0 = there is no log.
     pub wal_limit: Gauge,
-    /// Segment files that take no more records.
+    /// Closed segment files.
     pub wal_segments: Gauge,
     /// Time to write and sync one round of records.
     pub wal_commit_seconds: Histogram,
@@ -22,13 +22,13 @@ pub struct HeadMetrics {
     pub wal_failures: Counter,
     /// Points read back from the log at start.
     pub replayed_points: Counter,
-    /// Points handed down once more, as the store below may have lost them.
+    /// Points handed down again, since the store below may have lost them.
     pub handed_down_again: Counter,
     /// Series in memory.
     pub series: Gauge,
-    /// Bytes of series in memory beside their points, about.
+    /// Approximate bytes of series in memory, without their points.
     pub series_bytes: Gauge,
-    /// Bytes of points in memory, about.
+    /// Approximate bytes of points in memory.
     pub bytes: Gauge,
     /// Points that were not newer than the newest of their series.
     pub late_points: Counter,
@@ -96,7 +96,7 @@ impl Default for HeadMetrics {
             series_bytes: Gauge::default(),
             bytes: Gauge::default(),
             late_points: Counter::default(),
-            // Up to an hour and a half, as some are spread.
+            // Up to an hour and a half, since some flushes are spread.
             flush_seconds: Histogram::new(exponential_buckets(0.01, 2.0, 20)),
             flushes: Counter::default(),
             flush_failures: Counter::default(),

@@ -11,11 +11,11 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::LimitMetrics;
 
-/// Buckets of durations, each four times the one before, from a millisecond to the first beyond the default of
-/// `--query-timeout`: 262 s. Few, as each route has them.
+/// Number of buckets of durations, each four times the one before, from 1 ms to 262 s, the first
+/// beyond the default of `--query-timeout`. Few, since each route has them.
 pub(super) const BUCKETS: u16 = 10;
 
-/// The status of what failed by our fault.
+/// The status of failures of this program.
 const FAILED: u16 = 500;
 
 /// Metrics of HTTP requests.
@@ -31,11 +31,11 @@ pub struct HttpMetrics {
     pub read_bytes: Counter,
     /// Remote reads that broke after the first byte was sent.
     pub read_aborted: Counter,
-    /// Limits of requests, and all others.
+    /// Limits of requests and all other limits.
     pub limits: LimitMetrics,
     /// Open connections.
     pub connections: Gauge,
-    /// 1 while what is written can be acknowledged, else 0.
+    /// 1 while writes can be acknowledged, else 0.
     pub ready: Gauge,
 }
 
@@ -95,8 +95,8 @@ impl HttpMetrics {
         metrics
     }
 
-    /// Requests of this route may come: their failures are there before they are counted, so that a first
-    /// burst is seen as one.
+    /// Makes the failures of a route exist with 0 before the first failure, so that a first burst
+    /// shows as an increase.
     pub fn expect(&self, handler: &str) {
         drop(
             self.requests
@@ -104,8 +104,8 @@ impl HttpMetrics {
         );
     }
 
-    /// A request was answered with this status, after so long: until the head of its answer, as a streamed
-    /// body comes after it. `handler` is its route, `other` when there is none.
+    /// Counts a request that was answered with this status, and its time until the head of the
+    /// answer; a streamed body follows later. `handler` is its route, or `other` without one.
     pub fn answered(&self, handler: String, code: u16, took: Duration) {
         let labels = HandlerLabels { handler };
         if self.duration.get(&labels).is_none() {

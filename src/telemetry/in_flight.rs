@@ -1,12 +1,12 @@
-//! A gauge of what is under way: up at the start, down at the end, whichever way it ends.
+//! A gauge of work in progress: up at the start, down at the end, however it ends.
 
 use prometheus_client::metrics::gauge::Gauge;
 
-/// Counts one thing as under way until it is dropped.
+/// Counts one item as in progress until it is dropped.
 pub struct InFlight(Gauge);
 
 impl InFlight {
-    /// One more is under way.
+    /// Counts one more item.
     pub fn enter(gauge: &Gauge) -> Self {
         gauge.inc();
         Self(gauge.clone())

@@ -1,6 +1,6 @@
 //! Metrics of remote write.
 //!
-//! What may be refused and failures are there from the start with 0, so that a first burst is seen as one.
+//! Reasons of refusals and failures exist from the start with 0, so that a first burst shows as an increase.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -12,9 +12,9 @@ use prometheus_client::registry::{Registry, Unit};
 use super::limits::OF_WRITES;
 use crate::model::RejectReason;
 
-/// Why a whole body is refused that is not decoded to its end: it is malformed, or beyond a limit that is no setting.
+/// Reason for a body that is not decoded to its end: malformed, or beyond a limit that is not a setting.
 pub const BODY_REFUSED: &str = "body";
-/// The setting of how many bytes a body may have as it comes. It is not of remote writes alone.
+/// The setting for the size of a body as received. It limits other requests than remote writes too.
 const BODY_SIZE: &str = "max-request-body-size";
 
 /// Protocols and statuses of requests that failed.
@@ -38,13 +38,13 @@ pub struct IngestMetrics {
     refused: Family<ReasonLabels, Counter>,
     /// Series written to within the last hour.
     pub active_series: Gauge,
-    /// Those of the metric that has most of them.
+    /// Active series of the metric that has most of them.
     pub active_series_of_a_metric: Gauge,
-    /// How many there may be; 0 = no limit.
+    /// Most active series; 0 = no limit.
     pub active_series_limit: Gauge,
-    /// How many a metric may have; 0 = no limit.
+    /// Most active series of a metric; 0 = no limit.
     pub active_series_per_metric_limit: Gauge,
-    /// Bytes of what is known of metric families, as they are counted for the limit.
+    /// Bytes of the metadata of metric families, as counted for the limit.
     pub metadata_bytes: Gauge,
     /// Answered requests.
     pub requests: Family<WriteLabels, Counter>,
@@ -70,7 +70,7 @@ pub struct WriteLabels {
 }
 
 impl IngestMetrics {
-    /// In `registry`, and under names of Prometheus in `plain`.
+    /// Registers the metrics in `registry`, and some with names of Prometheus in `plain`.
     pub(super) fn register(registry: &mut Registry, plain: &mut Registry) -> Self {
         let metrics = Self {
             samples: Counter::default(),
@@ -170,7 +170,7 @@ impl IngestMetrics {
         }
     }
 
-    /// What alerts look at has to be there before it is counted.
+    /// Makes the counters of alerts exist before they are counted.
     fn begin(&self) {
         for reason in reasons() {
             drop(self.rejected.get_or_create(&ReasonLabels { reason }));
@@ -183,13 +183,13 @@ impl IngestMetrics {
         }
     }
 
-    /// So many parts of requests, or whole ones, were refused; some of them may be taken later.
+    /// Counts refused parts of requests, or whole requests; some of them may be accepted later.
     pub fn reject(&self, reason: &'static str, parts: u64) {
         debug_assert!(reasons().any(|known| known == reason), "{reason}");
         self.rejected.get_or_create(&ReasonLabels { reason }).inc_by(parts);
     }
 
-    /// So many floats and histograms were refused.
+    /// Counts refused floats and histograms.
     pub fn refuse(&self, reason: &'static str, points: u64) {
         debug_assert!(reasons().any(|known| known == reason), "{reason}");
         if points > 0 {
@@ -198,7 +198,7 @@ impl IngestMetrics {
     }
 }
 
-/// Why something may be refused.
+/// All reasons of refusals.
 fn reasons() -> impl Iterator<Item = &'static str> {
     RejectReason::WORDS.into_iter().chain(OF_WRITES).chain([BODY_SIZE, BODY_REFUSED])
 }

@@ -1,14 +1,14 @@
 //! Limits that were reached, by the name of the setting: one family for all parts of the program.
 //!
-//! It is counted where something is refused, closed or cut, once for each of them. All that may be
-//! counted are there from the start with 0, so that a first burst is seen as one.
+//! Each refused, closed or cut item is counted once. All limits exist from the start with 0, so
+//! that a first burst shows as an increase.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-/// The settings at whose limits a part of a remote write is refused, or with the others all of it.
+/// Settings with limits of remote write, at which a part of a request or all of it is refused.
 pub(super) const OF_WRITES: [&str; 15] = [
     "memory-limit",
     "max-decoded-body-size",
@@ -53,11 +53,11 @@ const ELSEWHERE: [&str; 22] = [
     "cassandra-max-in-flight",
 ];
 
-/// What a head passes that is too large.
+/// The limit for the size of the head of a request.
 pub const HEAD_SIZE: &str = "http-head-size";
-/// That of requests by time: a key of the web configuration.
+/// The limit for the rate of requests: a key of the web configuration.
 pub const RATE: &str = "rate_limit";
-/// Those that are no settings.
+/// Limits that are not settings.
 const OTHERS: [&str; 2] = [HEAD_SIZE, RATE];
 
 /// The settings whose limits are counted.
@@ -92,12 +92,12 @@ impl LimitMetrics {
         metrics
     }
 
-    /// The limit that is the setting of this name was reached once.
+    /// Counts one reach of the limit that is this setting.
     pub fn reached(&self, setting: &'static str) {
         self.add(setting, 1);
     }
 
-    /// The same several times.
+    /// Counts several reaches of the limit.
     pub fn add(&self, setting: &'static str, times: u64) {
         debug_assert!(settings().chain(OTHERS).any(|known| known == setting), "{setting}");
         if times > 0 {

@@ -1,5 +1,5 @@
-//! The program's own log, on stderr: an event is a line, whatever its text. Spans are for traces; no
-//! line shows any.
+//! The program's own log, on stderr: each event is one line, whatever its text. Spans are only for
+//! traces and are not in the log.
 
 use std::fmt::Debug;
 use std::io::{self, Write};
@@ -17,19 +17,19 @@ use super::traces::{Traces, is_span_of_ours};
 use crate::config::{LogConfig, LogFormat};
 use crate::model::Printable;
 
-/// What is logged, for who changes it later.
+/// The filter of the log, which can be changed later.
 pub struct LogFilter(Handle<Targets, Registry>);
 
 impl LogFilter {
-    /// Logs what this configuration wants, in the format of before.
+    /// Applies the filter of this configuration; the format stays.
     pub fn set(&self, config: &LogConfig) {
         // Fails only when the log is gone.
         let _ = self.0.reload(targets(config));
     }
 }
 
-/// A level alone is that of this program: of the libraries below it no more than `info` is told, as each
-/// request has many lines of theirs.
+/// A filter that is only a level applies to this program. Libraries log at most at `info`, since
+/// they write many lines for each request.
 fn targets(config: &LogConfig) -> Targets {
     if let Ok(level) = config.filter.parse::<LevelFilter>() {
         let libraries = level.min(LevelFilter::INFO);
@@ -39,8 +39,7 @@ fn targets(config: &LogConfig) -> Targets {
     config.filter.parse().unwrap_or_else(|_| Targets::new().with_default(LevelFilter::INFO))
 }
 
-/// Starts the log of the process, and beside it the spans of these traces. A second call changes
-/// nothing.
+/// Starts the log of the process, and the spans of these traces. A second call changes nothing.
 pub fn start_log(config: &LogConfig, traces: &Traces) -> LogFilter {
     let (filter, handle) = reload::Layer::new(targets(config));
     let layer = tracing_subscriber::fmt::layer().with_writer(|| OneLine(io::stderr()));
@@ -48,7 +47,7 @@ pub fn start_log(config: &LogConfig, traces: &Traces) -> LogFilter {
         LogFormat::Text => layer.with_ansi(false).boxed(),
         LogFormat::Json => layer.json().boxed(),
     };
-    // Without the hint the level of the first filter would be no bound.
+    // Without the hint the level of the first filter would be ignored.
     let no_spans = filter_fn(|metadata| !is_span_of_ours(metadata));
     let no_spans = no_spans.with_max_level_hint(LevelFilter::TRACE);
     let layer = layer.with_filter(filter.and(NoKnownWarnings).and(no_spans));
@@ -61,8 +60,8 @@ pub fn start_log(config: &LogConfig, traces: &Traces) -> LogFilter {
     LogFilter(handle)
 }
 
-/// Makes one line of an event, which comes in one piece: characters within it that a terminal would act on, such as
-/// those of a label that somebody sent, are escaped ([`Printable`]), in a form that JSON has too.
+/// Makes one line of an event, which is written in one piece. Characters that a terminal would act on, perhaps from a
+/// received label, are escaped ([`Printable`]), in a form that is valid in JSON too.
 struct OneLine<W>(W);
 
 impl<W: Write> Write for OneLine<W> {
@@ -70,11 +69,11 @@ impl<W: Write> Write for OneLine<W> {
         let text = event.strip_suffix(b"\n").unwrap_or(event);
         let mut line = match std::str::from_utf8(text) {
             Ok(text) => Printable(text).to_string(),
-            // An event is a string, so this is never seen; if it were, no byte of it could harm.
+            // An event is a string, so this does not happen; if it did, no byte could do harm.
             Err(_) => text.escape_ascii().to_string(),
         };
         line.extend(event[text.len()..].iter().map(|end| char::from(*end)));
-        // One write: the lines of two threads do not mix.
+        // One write, so that lines of two threads do not mix.
         self.0.write_all(line.as_bytes())?;
         Ok(event.len())
     }
@@ -84,10 +83,10 @@ impl<W: Write> Write for OneLine<W> {
     }
 }
 
-/// Leaves out three warnings of Cassandra's, which the driver logs for each batch or read of ours: that an
-/// unlogged batch covers more than ten partitions, and that it is larger than 5 KiB, which are meant
-/// for batches whose partitions live on different nodes, while those of ours share their replicas; and how many
-/// tombstones a read passed over, which is counted (`promkairos_cassandra_tombstone_warnings_total`).
+/// Leaves out three warnings of Cassandra, which the driver logs for each of our batches or reads: that an unlogged
+/// batch covers more than ten partitions, and that it is larger than 5 KiB, which matter only for batches whose
+/// partitions are on different nodes, while our batches share their replicas; and how many tombstones a read passed
+/// over, which is counted (`promkairos_cassandra_tombstone_warnings_total`).
 struct NoKnownWarnings;
 
 impl<S: Subscriber> Filter<S> for NoKnownWarnings {
@@ -95,7 +94,7 @@ impl<S: Subscriber> Filter<S> for NoKnownWarnings {
         true
     }
 
-    /// Without it the level of the other filter would be no bound.
+    /// Without it the level of the other filter would be ignored.
     fn max_level_hint(&self) -> Option<LevelFilter> {
         Some(LevelFilter::TRACE)
     }

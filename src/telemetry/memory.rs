@@ -1,5 +1,5 @@
-//! Metrics of what the process has in memory and may have. What it has as the system counts it is
-//! `process_resident_memory_bytes`.
+//! Metrics of the memory use and the memory limit of the process. Resident memory as the system
+//! counts it is `process_resident_memory_bytes`.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -10,10 +10,10 @@ use prometheus_client::registry::{Registry, Unit};
 /// Metrics of memory.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryMetrics {
-    /// Bytes that the process may have.
+    /// Most bytes that the process may have.
     pub limit: Gauge,
-    /// How near it is: 0 = far, 1 = gives up what it can, 2 = refuses new series, 3 = refuses writes. Large queries are
-    /// refused from a part of the limit on that no level stands for.
+    /// Shortage of memory: 0 = none, 1 = frees what it can, 2 = refuses new series, 3 = refuses
+    /// writes. Large queries are refused from a part of the limit on that is not a level.
     pub level: Gauge,
     /// Early flushes and cleared caches because memory was short.
     pub relieved: Counter,
@@ -50,12 +50,12 @@ impl MemoryMetrics {
         new
     }
 
-    /// A part holds so many bytes.
+    /// Sets the bytes that a part of the process holds.
     pub fn set_held(&self, part: &'static str, bytes: u64) {
         self.held.get_or_create(&Part { part }).set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
-    /// So many more were refused.
+    /// Counts refusals.
     pub fn add_refused(&self, kind: &'static str, more: u64) {
         self.refused.get_or_create(&Kind { kind }).inc_by(more);
     }

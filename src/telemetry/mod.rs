@@ -1,8 +1,8 @@
-//! Logs, metrics and traces. One [`Metrics`] is made at start and handed down; nothing is global but
-//! the log and, with it, the spans of traces.
+//! Logs, metrics and traces. One [`Metrics`] is made at start and passed on; only the log, with the
+//! spans of traces, is global.
 //!
-//! Each part of the program has a group of metrics in a file of its own here, so that the name of
-//! a metric, its help and its unit stand in one place.
+//! Each part of the program has a group of metrics in a file of its own here, so that the name of a
+//! metric, its help and its unit are in one place.
 
 mod cassandra;
 mod config;
@@ -44,18 +44,18 @@ pub use throttle::Throttle;
 pub use traces::{CASSANDRA_STATEMENT, Traces, TracesMetrics, fail, flush_span};
 pub use web::{LoginOutcome, WebMetrics};
 
-/// What the names of our events and spans begin with.
+/// Prefix of the targets of this program's events and spans.
 const OURS: &str = "promkairos";
 
 /// All metrics of the process, and the registry that prints them.
 pub struct Metrics {
-    /// How the settings were read.
+    /// Reads of the settings.
     pub config: ConfigMetrics,
     /// Requests by path and status.
     pub http: HttpMetrics,
     /// TLS and the web configuration.
     pub web: WebMetrics,
-    /// What remote write brought.
+    /// Data from remote write.
     pub ingest: IngestMetrics,
     /// PromQL queries.
     pub queries: QueryMetrics,
@@ -65,27 +65,27 @@ pub struct Metrics {
     pub store: StoreMetrics,
     /// Statements sent to Cassandra.
     pub cassandra: CassandraMetrics,
-    /// What the process has in memory and may have.
+    /// Memory use and memory limit of the process.
     pub memory: MemoryMetrics,
     registry: Registry,
-    /// Those of the process, whose names have no prefix.
+    /// Metrics of the process, whose names have no prefix.
     process: Registry,
 }
 
 impl Metrics {
-    /// Registers every metric under the prefix `promkairos`, and those of the process.
+    /// Registers every metric under the prefix `promkairos`, and the metrics of the process.
     pub fn new() -> Self {
         Self::with_traces(&TracesMetrics::default())
     }
 
-    /// The same with those of traces, which are counted before.
+    /// As [`Self::new`], with metrics of traces that are counted before.
     pub fn with_traces(traces: &TracesMetrics) -> Self {
         let mut registry = Registry::with_prefix("promkairos");
         let revision = option_env!("BUILD_COMMIT").unwrap_or_default();
         let build = Family::<[(&str, &str); 2], Gauge>::default();
         let labels = [("version", env!("CARGO_PKG_VERSION")), ("revision", revision)];
         build.get_or_create(&labels).set(1);
-        // No metric of the type info: in remote write its metadata would have another name.
+        // Not of the type info: in remote write its metadata would have another name.
         registry.register("build_info", "Which build this is", build);
         let mut process = Registry::default();
         process.register_collector(Box::new(ProcessMetrics));

@@ -1,13 +1,13 @@
-//! The text format of Prometheus, version 0.0.4, out of OpenMetrics text.
+//! Converts OpenMetrics text to the text format of Prometheus, version 0.0.4.
 //!
-//! Samples are the same in both. What is said about a counter names it with its `_total`, and there are
-//! no lines for units and for the end. It reads what our registry writes, which has no exemplars and no
-//! types but counters, gauges and histograms.
+//! Samples are the same in both formats. Help and type of a counter have its name with `_total`,
+//! and there are no lines for units and for the end. The input is the text of our registry, which
+//! has no exemplars, and no types except counters, gauges and histograms.
 
-/// The same metrics in the other format.
+/// Converts metrics to the text format of Prometheus.
 pub(super) fn of_open_metrics(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    // It stands before the type, which says how it is written.
+    // The help line comes before the type line, which decides its name.
     let mut help = "";
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {

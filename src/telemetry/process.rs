@@ -1,6 +1,6 @@
-//! Metrics of the process, by the names that all exporters give them: read when they are asked for.
+//! Metrics of the process, with the names that all exporters use, read at each scrape.
 //!
-//! What the system does not tell is left out.
+//! Values that the system does not provide are left out.
 
 use std::fmt;
 
@@ -10,17 +10,17 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-/// Bytes that this process has in memory as the system counts them; `None` = it does not tell.
+/// Resident memory of this process, in bytes; `None` = the system does not provide it.
 pub fn resident_bytes() -> Option<u64> {
     let pages = Process::myself().ok()?.statm().ok()?.resident;
     Some(pages * procfs::page_size())
 }
 
-/// Reads what the system knows of this process.
+/// Reads the metrics of this process from the system.
 #[derive(Debug)]
 pub(super) struct ProcessMetrics;
 
-/// What it knows.
+/// Values of one read.
 struct Reading {
     cpu_seconds: f64,
     resident_bytes: i64,

@@ -1,7 +1,7 @@
 //! Metrics of PromQL queries.
 //!
-//! A query counts from its evaluation on; a text that is none is seen among the HTTP requests. One
-//! whose client goes away is counted as canceled, since nobody is there to say how it ended.
+//! A query counts once its evaluation begins; a text that is not a query shows among the HTTP
+//! requests. A query whose client goes away is counted as canceled.
 
 use std::time::Instant;
 
@@ -18,9 +18,9 @@ use super::http::BUCKETS;
 /// How a query is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueryKind {
-    /// At one time.
+    /// At one point in time.
     Instant,
-    /// At many.
+    /// At many points in time.
     Range,
 }
 
@@ -40,13 +40,13 @@ impl QueryKind {
 pub enum QueryOutcome {
     /// With an answer.
     Ok,
-    /// With an error that the query or the data cause.
+    /// With an error caused by the query or the data.
     Failed,
     /// At a limit of samples, bytes, depth or waiting queries.
     Limited,
     /// At the end of its time.
     TimedOut,
-    /// Nobody waited for it any more.
+    /// The client was gone.
     Canceled,
     /// The store did not answer.
     Store,
@@ -85,13 +85,13 @@ pub struct QueryMetrics {
     ended: Family<Ended, Counter>,
     duration: Family<Kind, Histogram>,
     in_flight: Gauge,
-    /// Queries that are evaluated at a time.
+    /// Most queries that are evaluated at a time.
     pub concurrent_max: Gauge,
     /// Samples that queries read from the store.
     pub samples_read: Counter,
 }
 
-/// A query under way; it is counted when this is dropped.
+/// A query in progress; it is counted when this is dropped.
 pub struct RunningQuery<'a> {
     metrics: &'a QueryMetrics,
     kind: QueryKind,
@@ -111,7 +111,7 @@ impl QueryMetrics {
             concurrent_max: Gauge::default(),
             samples_read: Counter::default(),
         };
-        // There before they are counted, so that a first failure is seen as one.
+        // Exist before they are counted, so that a first failure shows as an increase.
         for kind in QueryKind::ALL.map(QueryKind::name) {
             for outcome in QueryOutcome::ALL.map(QueryOutcome::name) {
                 drop(metrics.ended.get_or_create(&Ended { kind, outcome }));
@@ -119,7 +119,7 @@ impl QueryMetrics {
         }
         let m = metrics.clone();
         registry.register("queries", "PromQL queries by how they ended", m.ended);
-        let help = "Time of a PromQL query, waiting for its turn included";
+        let help = "Time of a PromQL query, including its wait for a slot";
         registry.register_with_unit("query_duration", help, Unit::Seconds, m.duration);
         registry.register("queries_in_flight", "PromQL queries under way", m.in_flight);
         let help = "PromQL queries that are evaluated at a time; more wait";
@@ -129,7 +129,7 @@ impl QueryMetrics {
         metrics
     }
 
-    /// One more is under way.
+    /// Begins a query.
     pub fn begin(&self, kind: QueryKind) -> RunningQuery<'_> {
         RunningQuery {
             metrics: self,
@@ -142,7 +142,7 @@ impl QueryMetrics {
 }
 
 impl RunningQuery<'_> {
-    /// It is over.
+    /// Sets how the query ended.
     pub fn ended(&mut self, outcome: QueryOutcome) {
         self.outcome = outcome;
     }
@@ -175,7 +175,7 @@ mod tests {
             "promkairos_queries_total{kind=\"instant\",outcome=\"canceled\"} 1\n",
             "promkairos_query_duration_seconds_count{kind=\"instant\"} 1\n",
             "promkairos_queries_in_flight 0\n",
-            // A time-out of 2 minutes is not beyond all of them.
+            // A timeout of 2 minutes is within the buckets.
             "promkairos_query_duration_seconds_bucket{le=\"262.144\",kind=\"instant\"} 1\n",
         ] {
             assert!(text.contains(line), "{line}{text}");

@@ -25,22 +25,22 @@ pub struct StoreMetrics {
     pub compactions: Counter,
     /// Compactions and retention runs that failed.
     pub maintenance_failures: Counter,
-    /// Looks for an index block or a directory of a part file that was in memory.
+    /// Lookups of an index block or a directory of a part file that was in memory.
     pub block_cache_hits: Counter,
-    /// Looks for one that was not.
+    /// Lookups of one that was not in memory.
     pub block_cache_misses: Counter,
-    /// Bytes of unpacked index blocks and directories in memory, about.
+    /// Approximate bytes of unpacked index blocks and directories in memory.
     pub block_cache_bytes: Gauge,
-    /// The least time of all samples, those of the log included.
+    /// The least time of all samples, including the samples of the log.
     pub lowest_time: LowestTime,
 }
 
-/// The least time of the samples, which is no metric until it is known: to clients a 0 would be a time.
+/// The least time of all samples. Not a metric until it is known: to clients a 0 would be a time.
 #[derive(Debug, Clone, Default)]
 pub struct LowestTime(Arc<Mutex<Option<i64>>>);
 
 impl LowestTime {
-    /// It is this time in milliseconds since 1970; `None` = there is no sample.
+    /// Sets the time in milliseconds since 1970; `None` = there is no sample.
     pub fn set(&self, millis: Option<i64>) {
         *self.0.lock() = millis;
     }
@@ -60,7 +60,7 @@ impl Collector for LowestTime {
 }
 
 impl StoreMetrics {
-    /// In `registry`, and under a name of Prometheus in `plain`.
+    /// Registers the metrics in `registry`, and one with a name of Prometheus in `plain`.
     pub(super) fn register(registry: &mut Registry, plain: &mut Registry) -> Self {
         let metrics = Self::default();
         let m = metrics.clone();

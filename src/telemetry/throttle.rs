@@ -1,8 +1,8 @@
-//! A line of the log for what may happen with every request: written at most once in a while, and
-//! then with how many there were.
+//! Throttles a log line for events that may come with every request: the line is written at most
+//! once in [`PAUSE`], with the number of events since the line before.
 //!
-//! What is not written is counted for the next line; who must not lose the last ones asks now and then for
-//! what is waiting. It has no clock: who counts says the time.
+//! Other events are counted for the next line. Callers that must not lose the last ones call
+//! [`Throttle::waiting`] now and then. There is no clock here: callers pass the time.
 
 use std::time::{Duration, Instant};
 
@@ -13,12 +13,12 @@ const PAUSE: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub struct Throttle {
     written: Option<Instant>,
-    /// How many there were since.
+    /// Number of events since then.
     since: u64,
 }
 
 impl Throttle {
-    /// Counts `more`. When a line may be written now, gives how many there were since the last.
+    /// Counts `more` events. If a line may be written now, returns the number of events since the last line.
     pub fn count(&mut self, more: u64, now: Instant) -> Option<u64> {
         self.since += more;
         if self.written.is_some_and(|written| now < written + PAUSE) {
@@ -28,7 +28,7 @@ impl Throttle {
         Some(std::mem::take(&mut self.since))
     }
 
-    /// How many there were since the last line, if there were some and a line may be written now.
+    /// The number of events since the last line, if there were any and a line may be written now.
     pub fn waiting(&mut self, now: Instant) -> Option<u64> {
         (self.since > 0).then(|| self.count(0, now)).flatten()
     }

@@ -1,5 +1,5 @@
-//! Metrics of TLS and of the web configuration. Requests without credentials or without a right are
-//! those with the codes 401 and 403 in the metrics of HTTP requests.
+//! Metrics of TLS and of the web configuration. Requests without valid credentials or without
+//! permission have the codes 401 and 403 in the metrics of HTTP requests.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -7,16 +7,16 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
-/// How the login of a request ended, where credentials are asked for.
+/// How the login of a request ended, if credentials are required.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoginOutcome {
     /// User and password, or token, are right.
     Accepted,
-    /// They are not.
+    /// User and password, or token, are wrong.
     Wrong,
-    /// The request has none.
+    /// The request has no credentials.
     Missing,
-    /// Too many passwords are being checked: it is to come again.
+    /// Too many passwords are being checked: the client has to retry.
     Busy,
 }
 
@@ -36,7 +36,7 @@ impl LoginOutcome {
     }
 }
 
-/// Of a metric that has no labels but is not always there.
+/// Labels of a metric without labels that may be absent.
 type NoLabels = [(&'static str, &'static str); 0];
 
 /// Metrics of TLS and of the web configuration.
@@ -44,12 +44,12 @@ type NoLabels = [(&'static str, &'static str); 0];
 pub struct WebMetrics {
     /// TLS handshakes that failed.
     pub handshake_failures: Counter,
-    /// Changed files of the web configuration that could not be taken.
+    /// Changed files of the web configuration that were refused.
     pub reload_failures: Counter,
-    /// 1 while what is in force is what the files say; 0 while it is older.
+    /// 1 while the files are in force; 0 while an older configuration is.
     pub reload_successful: Gauge,
     logins: Family<LoginLabels, Counter>,
-    /// Not there without a certificate.
+    /// Absent without a certificate.
     certificate_not_after: Family<NoLabels, Gauge>,
 }
 
@@ -72,14 +72,14 @@ impl WebMetrics {
         metrics
     }
 
-    /// The first certificate that the server shows ends then, in seconds since 1970; `None` = it shows none.
+    /// Sets when the first certificate of the server ends, in seconds since 1970; `None` = no certificate.
     pub fn certificate_ends(&self, not_after: Option<i64>) {
         if let Some(not_after) = not_after {
             self.certificate_not_after.get_or_create(&[]).set(not_after);
         }
     }
 
-    /// Counts a request for which credentials are asked.
+    /// Counts the login of a request.
     pub fn login(&self, outcome: LoginOutcome) {
         self.logins.get_or_create(&LoginLabels { outcome: outcome.name() }).inc();
     }

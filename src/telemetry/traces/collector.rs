@@ -1,7 +1,7 @@
-//! The collector as the exporter sees it: one HTTP request a batch, each within a time.
+//! The collector, as the exporter uses it: one HTTP request for each batch, with a timeout.
 //!
-//! Only the thread of the queue comes here, which may wait. What fails is said in the log now and
-//! then, without headers and without what the collector answered: both may hold secrets.
+//! Only the thread of the queue calls this, which may block. Failures are logged now and then,
+//! without headers and without the answer of the collector: both may hold secrets.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -12,9 +12,9 @@ use parking_lot::Mutex;
 
 use crate::telemetry::Throttle;
 
-/// Longest time of a request. One that fails is repeated until so much has passed.
+/// Longest time of a request. A failed request is repeated until this time has passed.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes of an answer, of which nothing but errors is read.
+/// Most bytes of an answer, of which only errors are used.
 const MOST_ANSWER: u64 = 64 << 10;
 
 /// A collector.
@@ -25,11 +25,11 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    /// The one that takes traces at `url`.
+    /// A collector that takes traces at `url`.
     pub(super) fn new(url: &str) -> Self {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
-            // Headers that may be secrets go nowhere else.
+            // Headers may be secrets: they are not sent anywhere else.
             .max_redirects(0)
             .timeout_global(Some(TIMEOUT))
             .build();
@@ -50,7 +50,7 @@ impl Collector {
     }
 }
 
-/// Without the agent, which says nothing.
+/// Without the agent, which prints nothing useful.
 impl fmt::Debug for Collector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Collector").field("url", &self.url).finish_non_exhaustive()

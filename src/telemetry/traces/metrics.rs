@@ -5,14 +5,14 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-/// What became of a span.
+/// The outcome of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SpanOutcome {
     /// The collector took it.
     Sent,
-    /// The collector did not take it, or was not there.
+    /// The collector refused it or did not answer.
     Failed,
-    /// Too many others waited.
+    /// The queue was full.
     Dropped,
 }
 

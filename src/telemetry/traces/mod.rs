@@ -1,13 +1,12 @@
 //! Traces: spans of requests and flushes, for a collector that takes OTLP over HTTP.
 //!
-//! A span is made with `tracing` where the work is done; [`Traces::request`] and [`flush_span`]
-//! begin a trace, all others are parts of one, and come into being only inside of one (`parts`).
-//! The log sees none of them. Where traces are off a span costs a look at a flag; of a request that
-//! is not traced nothing is made.
+//! A span is made with `tracing` where the work is done. [`Traces::request`] and [`flush_span`]
+//! begin a trace; all other spans are made only inside a trace (`parts`). The log has no spans. If
+//! traces are off, a span costs one check of a flag; a request that is not traced makes no spans.
 //!
-//! Nothing waits for the collector: spans that have ended stand in a bounded queue (`queue`), which
-//! a thread of its own sends (`collector`). What finds no place, and what the collector does not
-//! take, is lost and counted.
+//! Nothing waits for the collector: ended spans are put into a bounded queue (`queue`), which a
+//! thread of its own sends (`collector`). Spans that do not fit, and spans that the collector does
+//! not take, are lost and counted.
 
 mod collector;
 mod metrics;
@@ -46,14 +45,14 @@ pub use metrics::TracesMetrics;
 pub use parts::CASSANDRA_STATEMENT;
 pub(super) use parts::is_span_of_ours;
 
-/// Longest time for what waits in the queue at the end.
+/// Longest time to send the rest of the queue at the end.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// What spans come from, where no variable says otherwise.
+/// Service name of spans, unless a variable sets another one.
 const SERVICE: &str = "promkairos";
 /// Headers of W3C's trace context.
 const TRACE_HEADERS: [&str; 2] = ["traceparent", "tracestate"];
 
-/// Which requests are traced, and where their spans go. Clones are the same.
+/// Decides which requests are traced, and sends their spans. Clones share it.
 #[derive(Clone, Default)]
 pub struct Traces {
     /// `None` = there are no traces.
@@ -63,13 +62,13 @@ pub struct Traces {
 
 struct Running {
     provider: SdkTracerProvider,
-    /// Decides about a request.
+    /// Decides whether a request is traced.
     sampler: Sampler,
 }
 
 impl Traces {
-    /// Starts the thread that sends spans. Variables of OpenTelemetry that make no sense are ignored by
-    /// its library. Spans come from the layer that `start_log` adds.
+    /// Starts the thread that sends spans. The OpenTelemetry library ignores its invalid variables.
+    /// Spans come from the layer that `start_log` adds.
     pub fn start(config: Option<&TracesConfig>) -> Result<Self, String> {
         let metrics = TracesMetrics::default();
         let Some(config) = config else { return Ok(Self { running: None, metrics }) };
@@ -86,7 +85,7 @@ impl Traces {
         let provider = SdkTracerProvider::builder()
             .with_span_processor(Queue::new(exporter, metrics.clone()))
             .with_resource(resource())
-            // What is not wanted has no spans in the first place.
+            // Spans that are not wanted are not made at all.
             .with_sampler(Sampler::AlwaysOn)
             .build();
         let share = Sampler::TraceIdRatioBased(config.sampling);
@@ -94,12 +93,12 @@ impl Traces {
         Ok(Self { running: Some(Arc::new(Running { provider, sampler })), metrics })
     }
 
-    /// The metrics of what is sent.
+    /// The metrics of sent spans.
     pub fn metrics(&self) -> &TracesMetrics {
         &self.metrics
     }
 
-    /// What makes spans of this program part of traces; `None` where there are none.
+    /// The layer that makes spans of this program part of traces; `None` = there are no traces.
     pub(super) fn layer<S>(&self) -> Option<Box<dyn Layer<S> + Send + Sync>>
     where
         S: Subscriber + for<'span> LookupSpan<'span> + Send + Sync,
@@ -114,9 +113,9 @@ impl Traces {
         Some(layer.with_filter(Parts).boxed())
     }
 
-    /// What a request is a part of, which is nothing where it begins a trace; `None` = it is not traced.
-    /// Its sender decides that with the header `traceparent`; without one chance does. `header` gives
-    /// the value of a header.
+    /// The trace that a request is part of, empty if the request begins one; `None` = it is not
+    /// traced. The header `traceparent` of the sender decides; without it chance does. `header`
+    /// returns the value of a header.
     pub fn parent<'a>(
         &self,
         route: &str,
@@ -125,14 +124,14 @@ impl Traces {
         let running = self.running.as_ref()?;
         let headers = Headers(TRACE_HEADERS.map(header));
         let parent = TraceContextPropagator::new().extract_with_context(&Context::new(), &headers);
-        // For the dice only: the trace gets its number later.
+        // For the random decision only: the trace gets its number later.
         let number = RandomIdGenerator::default().new_trace_id();
         let (sampler, kind) = (&running.sampler, SpanKind::Server);
         let decided = sampler.should_sample(Some(&parent), number, route, &kind, &[], &[]);
         (decided.decision == SamplingDecision::RecordAndSample).then_some(parent)
     }
 
-    /// The span of a request; none where it is not traced: see [`Self::parent`].
+    /// The span of a request; no span if it is not traced: see [`Self::parent`].
     pub fn request<'a>(
         &self,
         method: &str,
@@ -153,7 +152,7 @@ impl Traces {
         begin(span, parent)
     }
 
-    /// Sends what waits, as far as the collector takes it in time. No spans are sent afterwards.
+    /// Sends waiting spans, as far as the collector takes them in time. No spans are sent afterwards.
     pub fn close(&self) {
         let Some(running) = &self.running else { return };
         if running.provider.shutdown_with_timeout(CLOSE_TIMEOUT).is_err() {
@@ -162,7 +161,7 @@ impl Traces {
     }
 }
 
-/// The span of a flush of so many series, a trace of its own.
+/// The span of a flush of `series` series, a trace of its own.
 pub fn flush_span(series: usize) -> Span {
     let span = info_span!(
         parent: None,
@@ -174,7 +173,7 @@ pub fn flush_span(series: usize) -> Span {
     begin(span, Context::new())
 }
 
-/// Ends what a span is about with an error.
+/// Marks a span as failed with an error.
 pub fn fail(span: &Span, error: &dyn std::fmt::Display) {
     if !span.is_disabled() {
         span.record("otel.status_description", error.to_string().as_str());
@@ -182,13 +181,13 @@ pub fn fail(span: &Span, error: &dyn std::fmt::Display) {
 }
 
 fn begin(span: Span, parent: Context) -> Span {
-    // Fails only where the span is none.
+    // Fails only if there is no span.
     let _ = span.set_parent(parent.with_value(Statements::default()));
     span
 }
 
-/// Where the spans come from: this program, unless `OTEL_SERVICE_NAME` or
-/// `OTEL_RESOURCE_ATTRIBUTES` says otherwise.
+/// The origin of the spans: this program, unless `OTEL_SERVICE_NAME` or `OTEL_RESOURCE_ATTRIBUTES`
+/// says otherwise.
 fn resource() -> Resource {
     let named = SdkProvidedResourceDetector.detect();
     let name = named.get(&Key::from_static_str("service.name"));
@@ -225,7 +224,7 @@ mod tests {
     const NOT_SAMPLED: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
 
     fn traces(sampling: f64) -> Traces {
-        // Nobody takes them there, and nobody waits for them.
+        // No collector listens there, and the test does not need one.
         let url = "http://127.0.0.1:9/v1/traces".into();
         let config = TracesConfig { url, sampling, headers: Vec::new(), headers_file: None };
         Traces::start(Some(&config)).expect("started")

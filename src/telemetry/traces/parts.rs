@@ -1,7 +1,7 @@
-//! Which spans are made: those that begin a trace, and parts of one that is under way.
+//! Decides which spans are made: spans that begin a trace, and spans inside a trace.
 //!
-//! A span outside of a traced request or flush is not made at all. Of the statements to Cassandra a
-//! trace has only the first: there may be as many as series are read.
+//! A span outside a traced request or flush is not made at all. A trace has only the first
+//! statements to Cassandra: their number may be the number of series read.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -20,26 +20,26 @@ pub const CASSANDRA_STATEMENT: &str = "cassandra statement";
 /// Spans that begin a trace.
 const ROOTS: [&str; 2] = ["request", "flush"];
 
-/// Statements that have a span in one trace.
+/// Most statements that have a span in one trace.
 const MOST_STATEMENTS: usize = 64;
 
-/// Whether it describes a span of this program. It has spans for traces only.
+/// Whether it describes a span of this program, whose spans are only for traces.
 pub(in crate::telemetry) fn is_span_of_ours(metadata: &Metadata<'_>) -> bool {
     metadata.is_span() && metadata.target().starts_with(OURS)
 }
 
-/// Statements of a trace so far: with the context of each of its spans.
+/// Number of statements of a trace so far, in the context of each of its spans.
 #[derive(Debug, Default)]
 pub(super) struct Statements(AtomicUsize);
 
 impl Statements {
-    /// Whether one more has a span.
+    /// Whether one more statement gets a span.
     fn take(&self) -> bool {
         self.0.fetch_add(1, Ordering::Relaxed) < MOST_STATEMENTS
     }
 }
 
-/// Lets through the spans of traces.
+/// The filter for spans of traces.
 pub(super) struct Parts;
 
 impl<S> Filter<S> for Parts {

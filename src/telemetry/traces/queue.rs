@@ -1,7 +1,7 @@
-//! The queue of spans that have ended: bounded, and counted at both ends.
+//! The queue of ended spans: bounded, and counted at both ends.
 //!
-//! Batches and the thread that sends them are OpenTelemetry's own. The bound is kept here, before
-//! its queue of the same length, which never overflows then: so each span that is lost is counted.
+//! Batches and the sending thread are from OpenTelemetry. The limit is checked here, before its
+//! queue of the same length, which so never overflows: each lost span is counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,10 +16,10 @@ use opentelemetry_sdk::trace::{
 
 use super::metrics::{SpanOutcome, TracesMetrics};
 
-/// Spans that may wait: a few megabytes.
+/// Most spans that may wait: a few megabytes.
 const MOST_WAITING: usize = 4096;
 
-/// Spans that have ended and wait.
+/// Ended spans that wait.
 #[derive(Debug)]
 pub(super) struct Queue {
     batches: BatchSpanProcessor,
@@ -28,7 +28,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Sends by `exporter`.
+    /// A queue that sends with `exporter`.
     pub(super) fn new(exporter: impl SpanExporter + 'static, metrics: TracesMetrics) -> Self {
         let waiting = Arc::new(AtomicUsize::new(0));
         let sending = Sending { exporter, waiting: Arc::clone(&waiting), metrics: metrics.clone() };
@@ -63,7 +63,7 @@ impl SpanProcessor for Queue {
     }
 }
 
-/// Counts what leaves the queue, and what becomes of it.
+/// Counts the spans that leave the queue, by their outcome.
 #[derive(Debug)]
 struct Sending<E> {
     exporter: E,
