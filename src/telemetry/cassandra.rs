@@ -191,11 +191,11 @@ impl CassandraMetrics {
         registry.register("statements", help, new.statements.clone());
         let (help, unit) = ("Time of one attempt", Unit::Seconds);
         registry.register_with_unit("statement_duration", help, unit, new.latency.clone());
-        let help = "Rows found that are no points to us, by reason";
+        let help = "Rows that a read left out, by reason";
         registry.register("skipped", help, new.skipped.clone());
         let help = "Series of windows in memory, by the type of their data";
         registry.register("series_cached", help, new.series_cached.clone());
-        let help = "Indexed tags of metrics, by how far their index is";
+        let help = "Indexed tags of metrics, by the state of their index";
         registry.register("tag_index_tags", help, new.tag_index_tags.clone());
         new.register_counters(registry);
         new.register_read_cache(registry);
@@ -216,7 +216,7 @@ impl CassandraMetrics {
             ),
             (
                 "reads_unread",
-                "Reads that failed, as a server gave up on each of their slices that can be made",
+                "Reads that failed because a server gave up even their smallest slices",
                 &self.reads_unread,
             ),
             (
@@ -271,12 +271,12 @@ impl CassandraMetrics {
         let counters = [
             (
                 "read_cache_hits",
-                "Reads of a series in a window whose settled part was all in the read cache",
+                "Reads of a series in a window whose settled part was wholly in the read cache",
                 &self.read_cache_hits,
             ),
             (
                 "read_cache_misses",
-                "Reads of a series in a window of whose settled part something was not in the read cache",
+                "Reads of a series in a window whose settled part was not wholly in the read cache",
                 &self.read_cache_misses,
             ),
             (
@@ -286,7 +286,7 @@ impl CassandraMetrics {
             ),
             (
                 "read_cache_damaged",
-                "Frames of the read cache that were not what was written",
+                "Frames of the read cache that were damaged",
                 &self.read_cache_damaged,
             ),
         ];
@@ -363,8 +363,7 @@ impl CassandraMetrics {
         self.latency.get_or_create(&kind).observe(took.as_secs_f64());
     }
 
-    /// Counts the warnings of an answer about tombstones: a server warns if it passed over more
-    /// than `tombstone_warn_threshold`.
+    /// Counts warnings that a read passed over more cells than `tombstone_warn_threshold`.
     pub fn count_warnings<'a>(&self, warnings: impl Iterator<Item = &'a str>) {
         let of_tombstones = warnings.filter(|warning| warning.contains("tombstone"));
         self.tombstone_warnings.inc_by(of_tombstones.count() as u64);

@@ -105,8 +105,8 @@ impl IngestMetrics {
         );
         registry.register(
             "write_rejected",
-            "Parts of remote-write requests that were refused, by reason: a series as one, and a request that is \
-             refused as a whole",
+            "Parts of remote-write requests that were refused, by reason; a series counts as one, and so does \
+             a request that is refused as a whole",
             metrics.rejected.clone(),
         );
         registry.register(
@@ -145,13 +145,13 @@ impl IngestMetrics {
     fn register_series(&self, registry: &mut Registry) {
         registry.register(
             "active_series",
-            "Series written to within the last hour, and after a start those that the store has of it",
+            "Series written to within the last hour; after a start, with those of that hour in the store",
             self.active_series.clone(),
         );
         let gauges = [
             (
                 "active_series_of_largest_metric",
-                "The most that one metric has of them",
+                "Active series of the metric that has most of them",
                 &self.active_series_of_a_metric,
             ),
             (

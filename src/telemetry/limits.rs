@@ -86,7 +86,7 @@ impl LimitMetrics {
         registry.register(
             "limits_reached",
             "Series, samples, metadata entries, requests, queries, statements, connections and answers refused, cut or \
-             given up at a limit, by its setting; http-head-size and rate_limit are none",
+             given up at a limit, by its setting; http-head-size and rate_limit are not settings",
             metrics.reached.clone(),
         );
         metrics

@@ -74,10 +74,10 @@ impl StoreMetrics {
         store.register("compactions", "Parts merged or rewritten", m.compactions);
         let help = "Compactions and retention runs that failed";
         store.register("maintenance_failures", help, m.maintenance_failures);
-        let help = "Looks for an index block or directory of a part file that was in memory";
+        let help = "Lookups of an index block or directory of a part file that was in memory";
         store.register("block_cache_hits", help, m.block_cache_hits);
         let help =
-            "Looks for an index block or directory of a part file that was read and unpacked";
+            "Lookups of an index block or directory of a part file that was read and unpacked";
         store.register("block_cache_misses", help, m.block_cache_misses);
         let help = "Unpacked index blocks and directories of part files in memory, about";
         store.register_with_unit("block_cache", help, Unit::Bytes, m.block_cache_bytes);

@@ -64,7 +64,7 @@ impl WebMetrics {
         web.register("config_reload_failures", help, reload_failures);
         let help = "Whether the web configuration in force is what its files say";
         web.register("config_last_reload_successful", help, reload_successful);
-        let help = "Requests where credentials are asked for, by what became of them";
+        let help = "Requests that need credentials, by outcome";
         web.register("logins", help, metrics.logins.clone());
         let help = "When the first certificate that the server shows ends, since 1970";
         let ends = metrics.certificate_not_after.clone();

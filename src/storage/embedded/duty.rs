@@ -54,8 +54,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A clock that advances by more than a piece at each reading. Counts the rests: one for each
-    /// call of `keep`.
+    /// A clock that advances by more than a piece at each reading, and counts the calls of `sleep`.
     pub(in super::super) struct Ticking {
         now: Cell<Instant>,
         rests: Cell<usize>,

@@ -1,8 +1,8 @@
 //! Estimates the points of a selection from the rows of the series tables and a few frames.
 //!
-//! A row has the times of the first and last point of a series in a part, but not the number of
-//! points. A few frames, spread over the selection, give the density of points and the size of
-//! histograms; the other frames are assumed to be like them.
+//! A row has the first and last time of a series in a part, but not the number of points. A few
+//! frames, spread over the selection, give the density of points and the size of histograms; other
+//! frames are assumed to be like them.
 
 use std::sync::Arc;
 

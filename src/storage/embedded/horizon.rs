@@ -1,10 +1,10 @@
 //! The time that retention uses: the clock, unless the clock jumps ahead.
 //!
-//! A clock that is set far ahead by mistake must not empty the store. So a bound starts at the
-//! newest stored point and moves at most [`PACE`] times as fast as time passes. A jump of the clock
-//! removes no more than that until the clock is right again, and a store that was off for long
-//! catches up within days. A clock that is behind delays retention and does not move the bound. A
-//! restart forgets the bound: if the clock and stored points are both far ahead then, retention
+//! A clock that is set far ahead, briefly or by mistake, must not empty the store. So a bound
+//! starts at the newest stored point and moves at most [`PACE`] times as fast as time passes. A
+//! jump of the clock removes no more than that until the clock is right again, and a store that was
+//! off for long catches up within days. A clock that is behind delays retention and does not move
+//! the bound. A restart forgets the bound: if clock and stored points are both far ahead, retention
 //! follows them.
 
 use std::time::{Duration, Instant};

@@ -77,8 +77,7 @@ impl PartReader<'_> {
         Ok(())
     }
 
-    /// Visits the values of a label that begin with `prefix`, in order, each with the location of
-    /// its series.
+    /// Visits the values of a label that begin with `prefix`, in order, with their postings.
     fn for_postings(
         &self,
         name: &str,

@@ -148,8 +148,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Drops tombstones that concern no part any more, except those with a number above
-    /// `needed_from`.
+    /// Drops tombstones that concern no part, except those with a number above `needed_from`.
     pub(super) fn drop_spent_tombstones(&mut self, needed_from: u64) {
         let parts = &self.parts;
         self.tombstones.retain(|tombstone| {

@@ -69,8 +69,8 @@ pub struct Options {
     pub retention: Duration,
     /// Most bytes of unpacked index blocks in the cache.
     pub cache_bytes: usize,
-    /// Bytes of memory that the parts of a flush may use while they are written. Beyond this they
-    /// are finished, and new parts begin.
+    /// Bytes of memory that the open parts of a flush may use; beyond it they end and new parts
+    /// begin.
     pub write_bytes: usize,
     /// Sizes at which a new part file is cut into pieces.
     pub sizes: Sizes,

@@ -19,8 +19,8 @@ const FEW_DAYS: usize = 16;
 const LARGEST_DAYS: usize = 8;
 /// ... with at least this number of points each ...
 const LARGE: u64 = 256;
-/// ... and at most this number of days whose series have many points each. The file of each is open
-/// at a time.
+/// ... and at most this number of days whose series have many points each; all their files are
+/// open.
 const DENSE_DAYS: usize = 128;
 /// ... with at least this number of points in such series.
 const DENSE: u64 = 4096;

@@ -109,8 +109,8 @@ pub(super) fn entry_of<'a>(names: &'a [NameEntry], name: &str) -> Option<&'a Nam
 }
 
 impl NameEntry {
-    /// The blocks that can hold values that begin with `prefix`: from the last one that begins at or
-    /// before it.
+    /// The blocks that can hold values with this prefix: from the last one that begins at or before
+    /// it.
     pub(super) fn blocks_with(&self, prefix: &str) -> &[ValueBlock] {
         let after = self.blocks.partition_point(|block| &*block.first <= prefix);
         let behind = &self.blocks[after..];

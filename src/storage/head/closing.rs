@@ -70,7 +70,7 @@ impl Inner {
         let Some(by) = by else { return close.await };
         let closed = timeout_at(by.into(), close).await;
         closed.unwrap_or_else(|_| {
-            warn!("the store is still busy with what it does in the background, which is given up");
+            warn!("the store is still busy in the background; that work is abandoned");
             Ok(())
         })
     }

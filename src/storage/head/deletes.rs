@@ -50,8 +50,8 @@ impl Inner {
         answered(applied).await??
     }
 
-    /// Gives a delete its position in the log and among the steps to be applied. Returns where the
-    /// answer is received.
+    /// Gives a delete its position in the log and among the steps; returns the receiver of the
+    /// answer.
     fn accept_delete(
         &self,
         room: Admission,

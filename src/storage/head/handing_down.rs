@@ -1,8 +1,8 @@
 //! Hands accepted data to the store below, and knows how far it has them.
 //!
 //! Deletes go first, in their order; then the whole snapshot. Memory drops the snapshot only after
-//! `Ok` from the store below. A snapshot that failed is handed down again before the next one is
-//! taken. [`super::flush`] cuts snapshots and the log while the head runs, [`super::open`] during a
+//! `Ok` from the store below. A failed snapshot is handed down again before the next one is taken.
+//! [`super::flush`] cuts snapshots and the log while the head runs, [`super::open`] during a
 //! replay.
 
 use std::sync::Arc;
@@ -91,8 +91,8 @@ impl HandingDown {
         }
         self.metrics.refused.inc_by(absorbed.refused);
         info!(points = absorbed.points, through, "flushed");
-        // Evicted only now that the store below returns it. A later failure only costs a repetition
-        // after a restart.
+        // Evicted only now that the store below returns it. A later failure costs only a
+        // repetition.
         let memory = self.memory.clone();
         blocking(move || memory.end_flush(&exemplars, &metadata)).await?;
         (self.pending, self.through, self.uncut) = (None, through, Some(through));

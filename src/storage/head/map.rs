@@ -1,7 +1,6 @@
 //! The series in memory: by label bytes, by id, and in a label index.
 //!
-//! The index has each label once, and a series refers to its labels there: label sets are built on
-//! request.
+//! The index has each label once, and a series refers to it: label sets are built on request.
 //!
 //! Lock order: the map, then the order of acceptance, then a page. Ids are dense, and reused after
 //! a series was removed.

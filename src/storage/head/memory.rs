@@ -249,8 +249,8 @@ impl Memory {
         Ok(Limited::first(ids.map(|id| map.labels(id)), query.limit))
     }
 
-    /// Asks the label index, whose answers are sorted, about the series that match and may have points
-    /// in the range.
+    /// Asks the label index, whose answers are sorted, about matching series with points in the
+    /// range.
     pub(super) fn ask_index(
         &self,
         query: &SeriesQuery,

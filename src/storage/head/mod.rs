@@ -101,8 +101,8 @@ pub struct Options {
     /// Approximate bytes of points in memory that start a flush early, also while the log is read
     /// back. At [`REFUSE_AT`] times this size writes are refused.
     pub flush_memory: u64,
-    /// How long a series stays in memory at least after its last write, whatever the number of
-    /// flushes.
+    /// How long a series stays in memory at least after its last write, however many flushes
+    /// follow.
     pub series_stay: Duration,
     /// Whether points keep their acceptance times.
     pub stamps: Stamps,

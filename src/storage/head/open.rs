@@ -120,8 +120,8 @@ struct ReadBack {
     stamp: i64,
     /// Records that earlier processes handed down and the store below may lose.
     held: UnsyncedRecords,
-    /// What the replay handed down and the store below may lose: its servers before, the record
-    /// before the first, the last.
+    /// What the replay handed down and may be lost: servers before, record before the first, the
+    /// last.
     handed_down: Option<(Starts, u64, u64)>,
 }
 

@@ -32,8 +32,7 @@ pub type Refuse = fn(LabelsRef<'_>) -> Option<RejectReason>;
 /// Whether series are checked.
 #[derive(Clone, Copy)]
 pub(super) enum Judge<'a> {
-    /// A request: limits apply, the store below may refuse labels, and no series is created while
-    /// memory is short.
+    /// A request: limits apply, labels may be refused, and no series is new while memory is short.
     Accept {
         /// Refuses what the store below can never take.
         refuse: Option<Refuse>,

@@ -1,5 +1,4 @@
-//! Applies records of a replay to memory on a thread of its own, while the next record is read and
-//! decoded.
+//! Applies records of a replay to memory on a thread of its own, while the next one is decoded.
 //!
 //! Writes are applied in the order of the calls. The number and the bytes of waiting writes are
 //! bounded. Call [`Repeater::settle`] before memory is changed or measured by others.

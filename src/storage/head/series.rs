@@ -366,8 +366,8 @@ impl MemSeries {
         self.newest().is_some_and(|newest| timestamp <= newest)
     }
 
-    /// Whether the sample repeats the newest point. Never if start timestamps came: the open chunk
-    /// does not return them.
+    /// Whether the sample is the newest point again; never with start timestamps, which are not
+    /// read.
     fn is_again(&self, sample: &Sample, stamp: i64) -> bool {
         let last = self.open.as_ref().and_then(OpenChunk::last_float);
         let late = self.rare.as_ref().is_some_and(|rare| {
@@ -398,8 +398,7 @@ fn first_end(place: u8) -> u8 {
     (MAX_CHUNK_POINTS - usize::from(place) % FIRST_ENDS) as u8
 }
 
-/// A copy of a chunk for short use. Sharing would allocate a reference count that stays with each
-/// of a million chunks.
+/// A copy for short use. A shared chunk would keep a reference count, for each of a million chunks.
 fn unshared(chunk: &Chunk) -> Chunk {
     const FEW: usize = 1 << 10;
     if chunk.data.len() > FEW {

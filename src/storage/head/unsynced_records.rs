@@ -1,10 +1,10 @@
 //! Records that the store below has acknowledged and may still lose. They stay in the log until the store has had
 //! time to sync them, and are handed down again if its servers were restarted meanwhile (see [`Unsynced`]).
 //!
-//! A file in the folder of the log lists the held records, so that they are known after a restart
-//! of this process. Invariant: no segment with a held record is removed. A file that cannot be read
-//! fails the start: it may list records that the store below has lost. A file that cannot be
-//! written costs safety after a restart, and is a warning.
+//! A file in the log's folder lists the held records for a restart of this process. Invariant: no
+//! segment with a held record is removed. A file that cannot be read fails the start: it may list
+//! records that the store below has lost. A file that cannot be written costs safety after a
+//! restart, and is a warning.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};

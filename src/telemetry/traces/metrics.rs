@@ -39,7 +39,7 @@ pub struct TracesMetrics {
 
 impl TracesMetrics {
     pub(in crate::telemetry) fn register(&self, registry: &mut Registry) {
-        let help = "Spans of traces by what became of them";
+        let help = "Spans of traces by outcome";
         registry.register("traces_spans", help, self.spans.clone());
     }
 

@@ -186,8 +186,7 @@ fn begin(span: Span, parent: Context) -> Span {
     span
 }
 
-/// The origin of the spans: this program, unless `OTEL_SERVICE_NAME` or `OTEL_RESOURCE_ATTRIBUTES`
-/// says otherwise.
+/// The origin of spans, unless `OTEL_SERVICE_NAME` or `OTEL_RESOURCE_ATTRIBUTES` sets another one.
 fn resource() -> Resource {
     let named = SdkProvidedResourceDetector.detect();
     let name = named.get(&Key::from_static_str("service.name"));

@@ -8,8 +8,8 @@
 //! Usually the ids of removed series are reused. If most ids are free, the other series get a new
 //! map, at a cost that depends on them and not on the removed ones. Their labels are copied while
 //! writes go on; then the map is locked and their points are moved. This changes ids. For the
-//! reason above, no write has old ids after the end of the next flush; until then the map knows the
-//! new id of each.
+//! reason above, no write has old ids after the next flush ends; until then the map translates old
+//! ids.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;

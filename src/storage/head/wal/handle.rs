@@ -297,8 +297,7 @@ impl Wal {
         Ok(())
     }
 
-    /// Writes and syncs waiting records, ends the thread and releases the lock. Nothing is accepted
-    /// afterwards.
+    /// Writes and syncs waiting records, ends the thread and releases the lock, for good.
     pub fn close(&self) {
         self.log.state.lock().stop = true;
         self.log.work.notify_one();

@@ -155,8 +155,7 @@ impl Log {
         Ok(())
     }
 
-    /// Records the same. Returns the segments without later records, oldest first: they may be
-    /// removed.
+    /// Records the same. Returns the segments without later records, oldest first, for removal.
     pub(super) fn checkpoint_through(&self, through: u64) -> Result<Vec<PathBuf>, StoreError> {
         let WalOptions { dir, disk, .. } = &self.options;
         let mut checkpoint = self.checkpoint.lock();

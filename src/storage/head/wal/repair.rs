@@ -4,8 +4,8 @@
 //! bytes; the damaged file is kept beside it with the suffix `.damaged` and a number. Undamaged
 //! segments are not touched. A lost header costs no record: its numbers follow from the neighbours,
 //! and its key is in the checkpoint too. If the checkpoint is damaged, all segments count as not
-//! yet in the store below, which costs time, not data. A log in use is not repaired: repair takes
-//! the log's lock.
+//! yet in the store below, which costs time, not data. Repair locks the log: it never runs on a log
+//! in use.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

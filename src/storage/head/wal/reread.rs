@@ -1,7 +1,6 @@
 //! Reads records of closed segments again while the log is written to.
 //!
-//! Invariant: only complete records in order are visited; anything else in a closed segment is
-//! damage. Nothing is written.
+//! Invariant: only complete records in order are visited; all else there is damage. Writes nothing.
 
 use super::handle::{Wal, unavailable};
 use super::record::{HEADER_LEN, Record};

@@ -171,8 +171,7 @@ impl Segment {
         self.clean()
     }
 
-    /// Replaces its records by a gap up to `sequence`, durably: a segment in the checkpoint must
-    /// have a record.
+    /// Replaces its records by a gap up to `sequence`, durably: a known segment must have a record.
     pub(super) fn void(
         &mut self,
         disk: &dyn LogFiles,
@@ -389,8 +388,7 @@ impl Reader {
         })
     }
 
-    /// The content of a damaged record at `offset`, whatever its checksum, and the offset behind
-    /// it.
+    /// The content of a damaged record, whatever its checksum, and the offset behind it.
     pub(super) fn damaged(&mut self, offset: u64) -> Result<Option<(Record<'_>, u64)>, StoreError> {
         let head = self.bytes(offset, FRAME_LEN)?.try_into();
         let Ok(Ok(Some(length))) = head.map(record::framed_length) else { return Ok(None) };

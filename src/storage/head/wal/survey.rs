@@ -213,8 +213,7 @@ impl Survey {
         self.last = expected;
     }
 
-    /// Rewrites the segment in place of the damaged file. Returns the name under which the damaged
-    /// file is kept.
+    /// Rewrites the segment in place of the damaged file. Returns the new name of the damaged file.
     pub(super) fn rewrite(
         &mut self,
         disk: &dyn LogFiles,

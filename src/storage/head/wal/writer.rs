@@ -34,8 +34,7 @@ impl Writer {
         Self { log, segment: None, known: false, last, refusals: Throttle::default() }
     }
 
-    /// Creates the first segment, so that a lack of disk space is known before a request relies on
-    /// it.
+    /// Creates the first segment, so that a lack of disk space is known before requests come.
     pub(super) fn begin(&mut self) {
         let probe = self.probe(&self.log.state.lock());
         self.settle(probe);
