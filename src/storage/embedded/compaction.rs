@@ -211,7 +211,7 @@ fn neighbours(state: &State, places: &[usize], rests: impl Fn(&Part) -> bool) ->
     all
 }
 
-/// Whether a day still gets flushes.
+/// Whether a day may still get flushes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Age {
     Open,

@@ -375,7 +375,7 @@ fn ids_here(count: u64, mut ids: Cursor<'_>) -> RoaringBitmap {
     found
 }
 
-/// The value of a label in the canonical bytes of a label set; empty where it has none.
+/// The value of a label in the canonical bytes of a label set; empty if the set has no such label.
 pub(super) fn value_of<'a>(labels: &'a [u8], name: &str) -> Result<&'a str, Damage> {
     const MALFORMED: Damage = Damage("a label set is malformed");
     for pair in RawLabels(labels).pairs() {

@@ -1,4 +1,4 @@
-//! Selecting series over all parts, and reading their points.
+//! Selects series over all parts, and reads their points.
 //!
 //! A selection holds label sets and, for each series, where its frames are. Points are read for a
 //! run of series at a time, neighbouring frames in one read. A selection holds the state it was

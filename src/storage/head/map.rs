@@ -292,7 +292,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever came behind a series before, a series is found by its own bytes alone.
+        /// Whatever series followed before, a series is found by its own bytes alone.
         #[test]
         fn a_guess_is_never_taken_for_another_series(
             requests in prop::collection::vec(prop::collection::vec(0u8..12, 1..12), 1..24),

@@ -89,7 +89,7 @@ struct Replay {
     full_at: u64,
     /// Memory limit and memory use of the process.
     pressure: Arc<Pressure>,
-    /// Runs what has to wait for the store below.
+    /// Runs calls of the store below, which wait.
     runtime: Handle,
     metrics: HeadMetrics,
     /// A buffer for decoding.

@@ -1,4 +1,4 @@
-//! Reading memory and the store below as one.
+//! Reads memory and the store below as one store.
 //!
 //! Memory is pinned first, then the store below is read. A flush evicts points only after the store
 //! below returns them, so no point is missed. Points in both are merged; memory wins, since its

@@ -69,7 +69,7 @@ pub fn is_new(dir: &Path, disk: &dyn LogFiles) -> Result<bool, StoreError> {
     }
 }
 
-/// Takes the records of the log as they are read.
+/// Called with each record of the log that is read.
 pub type Visit<'v> = dyn FnMut(&Entry<'_>) -> Result<(), StoreError> + 'v;
 
 /// A log that was read, locked and not written to yet.
