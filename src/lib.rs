@@ -2,9 +2,10 @@
 //! embedded store.
 //!
 //! ```text
-//! main -> cli -> server -> api -> promql -> storage -> { kairos, chunk, wire } -> model, limits
-//!         cli,   server,  api,             storage -> telemetry -> config -> model, limits
-//!         cli -> copy                  -> promql -> storage
+//! main -> cli -> server -> api -> promql -> storage -> chunk -> model
+//!         cli -> copy           -> promql
+//!                server, api    -> config -> storage-cassandra
+//!                storage-embedded, storage-cassandra -> storage, telemetry, { kairos, wire } -> model
 //! ```
 //!
 //! Modules in reading order: [`model`] is the vocabulary; [`chunk`], [`wire`] and [`kairos`] are
@@ -20,10 +21,10 @@ pub mod config;
 pub mod copy;
 pub mod server;
 pub mod storage;
-pub mod telemetry;
 
 pub use promkairos_chunk as chunk;
 pub use promkairos_kairos as kairos;
 pub use promkairos_model::{self as model, limits};
 pub use promkairos_promql as promql;
+pub use promkairos_telemetry as telemetry;
 pub use promkairos_wire as wire;

@@ -32,36 +32,36 @@ mod answer;
 mod cassandra;
 mod clusters;
 mod connection;
+mod connection_pool;
 mod copying;
 mod frames;
-pub mod home;
 mod http;
-mod later;
-mod live;
+mod lazy_store;
 mod lock;
 mod long_queries;
 mod lowest_time;
 mod machine;
 mod memory;
-mod obstacles;
 mod open_to_others;
 mod owner;
 mod phase;
-mod places;
 mod readiness;
+mod readiness_blockers;
 mod rejected_heads;
 mod reload;
+mod runtime_config;
 mod self_scrape;
 mod stores;
 mod tls;
 mod unserved;
+pub mod wal_owner;
 mod web;
 
 use http::Front;
-use live::Live;
 use lock::DataLock;
 use phase::Limits;
 use reload::Reloader;
+use runtime_config::RuntimeConfig;
 use tls::Tls;
 
 pub use copying::{EmbeddedFolder, Purpose, open_cassandra, open_embedded};
@@ -230,7 +230,8 @@ pub async fn run(
 ) -> Result<(), ServerError> {
     own_data_dir(&config)?;
     prepare(&config);
-    let metrics = Arc::new(Metrics::with_traces(traces.metrics()));
+    let revision = option_env!("BUILD_COMMIT").unwrap_or_default();
+    let metrics = Arc::new(Metrics::of_build(revision, traces.metrics()));
     let (renewed, web) = watch::channel(Arc::new(config.web.clone()));
     let state = Arc::new(state(&config, metrics.clone(), web.clone()).with_traces(traces.clone()));
     let (stop, stopped) = watch::channel(false);
@@ -241,7 +242,7 @@ pub async fn run(
         shutdown.await;
         signals.send_replace(true);
     });
-    let live = Arc::new(Live::new(&config));
+    let live = Arc::new(RuntimeConfig::new(&config));
     let (reload, reloads) = mpsc::channel(1);
     state.reload_by(reload);
     let reloader = Reloader::new(rereading, &config, state.clone(), live.clone(), renewed.clone());
@@ -413,7 +414,7 @@ async fn until_true(mut flag: watch::Receiver<bool>) {
 async fn open_patiently(
     config: &Config,
     state: &Arc<AppState>,
-    live: &Arc<Live>,
+    live: &Arc<RuntimeConfig>,
 ) -> Result<SharedStore, StoreError> {
     let mut denied_since: Option<Instant> = None;
     let mut pause = LEAST_RETRY;

@@ -2,7 +2,7 @@
 //! Beside an intact log it is followed, refused, or repaired.
 //!
 //! The checksum is computed here, because no random change would get past it; the layout repeats
-//! `src/storage/head/wal/checkpoint.rs`.
+//! `crates/storage-embedded/src/head/wal/checkpoint.rs`.
 use promkairos::storage::StoreError;
 use promkairos::storage::head::wal;
 

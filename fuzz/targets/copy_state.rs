@@ -6,7 +6,7 @@ use std::time::Duration;
 use promkairos::api::proto::v1;
 use promkairos::copy::state::{decode, encode};
 use promkairos::copy::{
-    Copier, CopyError, Job, JobText, Progress, Selector, Side, Starts, StoreSide,
+    Copier, CopyError, Endpoint, Job, JobText, Progress, Selector, Starts, StoreEndpoint,
 };
 use promkairos::model::{Matcher, TimeLimits, TimeRange};
 use promkairos::storage::SharedStore;
@@ -55,13 +55,13 @@ fn selector(instance: &str) -> Selector {
 }
 
 fn go_on(progress: &mut Progress, times: (i64, i64)) {
-    let side = |name: &str, store: SharedStore| StoreSide {
+    let side = |name: &str, store: SharedStore| StoreEndpoint {
         name: name.to_owned(),
         store,
         starts: Starts::All,
     };
     let copier = Copier {
-        from: Side::Store(side("a", SOURCE.clone())),
+        from: Endpoint::Store(side("a", SOURCE.clone())),
         to: side("b", Arc::new(MemoryStore::new())),
         job: Job {
             selectors: INSTANCES.map(selector).to_vec(),

@@ -1,6 +1,6 @@
 //! The file that names the owner of a log: any text is read or refused; what is read is written
 //! unchanged, and any name that a cluster can have is read back.
-use promkairos::server::home::{decode, encode};
+use promkairos::server::wal_owner::{decode, encode};
 
 pub(crate) fn check(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };

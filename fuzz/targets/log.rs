@@ -1,7 +1,7 @@
 //! The write-ahead log: a segment of valid and broken records is replayed, refused or repaired.
 //!
 //! Checksums are computed here, because no random change would get past them; the layout repeats
-//! `src/storage/head/wal/record.rs`.
+//! `crates/storage-embedded/src/head/wal/record.rs`.
 
 use std::path::PathBuf;
 use std::sync::Arc;

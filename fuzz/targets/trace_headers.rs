@@ -1,11 +1,11 @@
 //! The file of headers for the trace collector: every line with content is a valid header, or the
 //! file is refused with a line number, and the error repeats nothing of the content.
-use promkairos::config::TracesConfig;
+use promkairos::config::parse_trace_headers;
 
 pub(crate) fn check(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let lines = text.lines().filter(|line| !line.trim().is_empty());
-    match TracesConfig::parse_headers(text) {
+    match parse_trace_headers(text) {
         Ok(headers) => {
             assert_eq!(headers.len(), lines.clone().count());
             for ((name, value), line) in headers.iter().zip(lines) {

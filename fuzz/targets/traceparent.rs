@@ -4,8 +4,7 @@ use std::sync::LazyLock;
 
 use opentelemetry::Context;
 use opentelemetry::trace::TraceContextExt;
-use promkairos::config::TracesConfig;
-use promkairos::telemetry::Traces;
+use promkairos::telemetry::{Traces, TracesConfig};
 
 /// One traces nothing unless the sender wants it, the other traces everything.
 static TRACES: LazyLock<[Traces; 2]> = LazyLock::new(|| {

@@ -4,7 +4,7 @@
 //! only parameters that are listed; otherwise it panics in builds with debug assertions, such as tests
 //! (`parameters`).
 //!
-//! Not here: the methods of a path (`routes`), and paths of features that this program lacks (`absent`).
+//! Not here: the methods of a path (`routes`), and paths of features that this program lacks (`unsupported`).
 
 use Kind::{Duration, Flag, InPath, Number, Text, Texts, Time};
 

@@ -10,10 +10,10 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
 use super::labels::SIZE;
-use super::moment::Moment;
 use super::parameters::Parameters;
+use super::response_budget::holding;
 use super::slow::Watch;
-use super::unsent::holding;
+use super::time_param::TimeParam;
 use super::workers::Caller;
 use super::{ApiError, AppState, json, query};
 use crate::model::{Exemplar, Matcher, TimeRange};
@@ -33,8 +33,8 @@ pub(super) async fn query_exemplars(
 }
 
 async fn answer(state: &AppState, parameters: &Parameters) -> Result<Response, ApiError> {
-    let start = parameters.time("start")?.unwrap_or(Moment::EARLIEST);
-    let end = parameters.time("end")?.unwrap_or(Moment::LATEST);
+    let start = parameters.time("start")?.unwrap_or(TimeParam::EARLIEST);
+    let end = parameters.time("end")?.unwrap_or(TimeParam::LATEST);
     let range = TimeRange::new(start.millis(), end.millis());
     if end < start {
         let why = "end timestamp must not be before start timestamp";

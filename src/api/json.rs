@@ -83,7 +83,7 @@ pub(super) fn stream(
     tail: String,
 ) -> Response {
     let mut pieces =
-        Pieces { head: format!("{{\"status\":\"success\",\"data\":{head}"), next, tail };
+        JsonPieces { head: format!("{{\"status\":\"success\",\"data\":{head}"), next, tail };
     let first = pieces.next().unwrap_or_default();
     // A large answer is streamed even if it is one piece, so that `next` keeps its data until the piece is sent.
     let body = match pieces.tail.is_empty() && first.len() <= 2 * ANSWER_PIECE_BYTES {
@@ -96,14 +96,14 @@ pub(super) fn stream(
     (JSON, body).into_response()
 }
 
-struct Pieces<F> {
+struct JsonPieces<F> {
     head: String,
     next: F,
     /// Empty once it has been written.
     tail: String,
 }
 
-impl<F: FnMut(&mut String) -> bool> Iterator for Pieces<F> {
+impl<F: FnMut(&mut String) -> bool> Iterator for JsonPieces<F> {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {

@@ -10,12 +10,12 @@ use axum::extract::State;
 use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 
+use super::admission::ListPermit;
 use super::matches::Selectors;
 use super::parameters::Parameters;
 use super::query_result::TRUNCATED;
+use super::response_budget::holding;
 use super::slow::Watch;
-use super::turns::Turn;
-use super::unsent::holding;
 use super::{ApiError, AppState, json, label_name, matches};
 use crate::config::ListLimits;
 use crate::model::{Labels, ShownSize, TimeRange};
@@ -159,7 +159,7 @@ impl Question {
         self,
         state: &AppState,
         answer: impl Fn(SharedStore, SeriesQuery) -> A,
-    ) -> Result<(Limited<T>, Turn), ApiError>
+    ) -> Result<(Limited<T>, ListPermit), ApiError>
     where
         A: Future<Output = Result<Limited<T>, StoreError>>,
     {
@@ -179,13 +179,13 @@ impl Question {
     }
 }
 
-fn texts(warnings: Vec<String>, found: (Limited<String>, Turn)) -> Response {
+fn texts(warnings: Vec<String>, found: (Limited<String>, ListPermit)) -> Response {
     list(warnings, found, |out, item: String| out.push_str(&json::text(&item)))
 }
 
 fn list<T: Listed + Send + 'static>(
     warnings: Vec<String>,
-    (found, turn): (Limited<T>, Turn),
+    (found, turn): (Limited<T>, ListPermit),
     write: impl Fn(&mut String, T) + Send + 'static,
 ) -> Response {
     let shown = Shown { warnings, ..Shown::default() };

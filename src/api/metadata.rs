@@ -7,10 +7,10 @@ use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 
+use super::admission::ListPermit;
 use super::parameters::{Parameters, integer};
+use super::response_budget::holding;
 use super::slow::Watch;
-use super::turns::Turn;
-use super::unsent::holding;
 use super::{ApiError, AppState, json};
 use crate::model::Metadata;
 use crate::promql::annotations::Shown;
@@ -42,7 +42,10 @@ pub(super) async fn metadata(
     }
 }
 
-async fn families(state: &AppState, parameters: &Parameters) -> Result<(Families, Turn), ApiError> {
+async fn families(
+    state: &AppState,
+    parameters: &Parameters,
+) -> Result<(Families, ListPermit), ApiError> {
     let limit = count(parameters, "limit")?;
     // Each family has one entry, so the parameter is only checked.
     count(parameters, "limit_per_metric")?;

@@ -3,9 +3,9 @@
 //! The only user of prost, and of axum except for the connections. A handler decodes, calls the
 //! store and encodes; it decides nothing about samples.
 
-mod absent;
 mod access;
 mod admin;
+mod admission;
 mod cardinality;
 mod clean_path;
 mod concurrency;
@@ -27,7 +27,6 @@ mod label_name;
 mod labels;
 mod matches;
 mod metadata;
-mod moment;
 mod multipart;
 mod openapi;
 mod origin;
@@ -42,15 +41,16 @@ mod query_cost;
 mod query_result;
 mod remote_read;
 mod remote_write;
+mod response_budget;
 mod router;
 mod routes;
 mod selected;
 mod slow;
 mod status;
 mod tag_index;
+mod time_param;
 mod traced;
-mod turns;
-mod unsent;
+mod unsupported;
 mod workers;
 
 use std::future::Future;
@@ -65,20 +65,20 @@ pub use access::Login;
 pub use concurrency::{SharedConnection, SpareConnection};
 pub use error::ApiError;
 pub use heads::{LongQuery, RefusedHead, head_too_large, target_too_long};
-pub use moment::parse_time;
-pub use pieces::Pieces;
+pub use pieces::BodyPieces;
+pub use response_budget::{AnswerTo, Taker};
 pub use router::router;
 pub use routes::{Methods, ROUTES, Route};
-pub use unsent::{AnswerTo, Taker};
+pub use time_param::parse_time;
 
 use access::Access;
+use admission::{ListPermit, ListPermits};
 use concurrency::RequestLimit;
 use evaluator::Evaluator;
 use remote_read::ReadGate;
 pub use remote_read::ReadLimits;
 pub use remote_write::{learn_metadata, learn_series};
-use turns::{Turn, Turns};
-use unsent::Unsent;
+use response_budget::ResponseBudget;
 use workers::Workers;
 
 use crate::config::{
@@ -116,9 +116,9 @@ pub struct AppState {
     /// Whether a log is in front of the store: then the store refuses new series if memory is short.
     has_log: bool,
     /// Permits for requests whose whole answer is in memory, and the limits of such answers.
-    turns: RwLock<Arc<Turns>>,
+    turns: RwLock<Arc<ListPermits>>,
     /// Memory for answers that wait for their clients.
-    unsent: Unsent,
+    unsent: ResponseBudget,
     /// Most bytes of a remote read's answer that is in memory whole.
     read_answer_bytes: usize,
     /// Limits of one remote read.
@@ -128,7 +128,7 @@ pub struct AppState {
     workers: Workers,
     intake: remote_write::Intake,
     /// The limits of remote writes that are settings.
-    writes: remote_write::Gate,
+    writes: remote_write::IngestLimits,
     /// Bodies that are forms.
     forms: remote_write::Intake,
     admin_api: AdminApi,
@@ -168,13 +168,13 @@ impl AppState {
             pressure: Arc::default(),
             has_log: true,
             turns: RwLock::default(),
-            unsent: Unsent::default(),
+            unsent: ResponseBudget::default(),
             read_answer_bytes: MAX_READ_RESPONSE_BYTES,
             read_hints: SelectHints::default(),
             reads: ReadGate::new(ReadLimits::default()),
             workers: Workers::new(),
             intake: remote_write::Intake::new(),
-            writes: remote_write::Gate::default(),
+            writes: remote_write::IngestLimits::default(),
             forms: remote_write::Intake::new(),
             admin_api: AdminApi::Disabled,
             allowed_origins: AllowedOrigins::default(),
@@ -220,7 +220,7 @@ impl AppState {
         self.concurrency.set(limits.http.requests);
         self.writes.set(limits.writes);
         if self.turns().limits != limits.lists {
-            *self.turns.write() = Arc::new(Turns::new(limits.lists));
+            *self.turns.write() = Arc::new(ListPermits::new(limits.lists));
         }
     }
 
@@ -230,7 +230,7 @@ impl AppState {
     }
 
     /// The permits for requests that start now.
-    fn turns(&self) -> Arc<Turns> {
+    fn turns(&self) -> Arc<ListPermits> {
         Arc::clone(&self.turns.read())
     }
 
@@ -295,7 +295,7 @@ impl AppState {
         };
         Self {
             concurrency: RequestLimit::within(pressure.clone()),
-            unsent: Unsent::new(&pressure),
+            unsent: ResponseBudget::new(&pressure),
             pressure,
             read_answer_bytes: bytes(memory.read_answer()),
             read_hints,
@@ -416,7 +416,7 @@ impl AppState {
     async fn in_turn<T>(
         &self,
         answer: impl Future<Output = Result<T, ApiError>>,
-    ) -> Result<(T, Turn), ApiError> {
+    ) -> Result<(T, ListPermit), ApiError> {
         self.pressure.check_read()?;
         let most = self.evaluator().engine.settings().timeout;
         let turns = self.turns();

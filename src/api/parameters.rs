@@ -13,8 +13,8 @@ use axum::response::{IntoResponse, Response};
 
 use super::endpoints::may_have;
 use super::heads::query_of;
-use super::moment::{Moment, parse_time};
 use super::multipart;
+use super::time_param::{TimeParam, parse_time};
 use super::{ApiError, AppState};
 use crate::model::TimeRange;
 use crate::promql::quoted;
@@ -113,13 +113,13 @@ impl Parameters {
     }
 
     /// An optional time.
-    pub(super) fn time(&self, name: &str) -> Result<Option<Moment>, ApiError> {
-        self.time_by(name, Moment::parse)
+    pub(super) fn time(&self, name: &str) -> Result<Option<TimeParam>, ApiError> {
+        self.time_by(name, TimeParam::parse)
     }
 
     /// The range from `start` to `end`; each is unbounded if it is missing.
     pub(super) fn range(&self) -> Result<TimeRange, ApiError> {
-        self.range_by(|text| Moment::parse(text).map(Moment::millis))
+        self.range_by(|text| TimeParam::parse(text).map(TimeParam::millis))
     }
 
     /// Like [`Self::range`], but refuses a time that does not fit into 64 bits, instead of taking the earliest.

@@ -11,18 +11,18 @@ use crate::limits::ANSWER_PIECE_BYTES;
 
 /// A body, and the rest of its last frame.
 #[derive(Debug)]
-pub struct Pieces {
+pub struct BodyPieces {
     body: Body,
     rest: Bytes,
 }
 
-impl Pieces {
+impl BodyPieces {
     /// The pieces of a whole body.
     pub fn new(body: Body) -> Self {
         Self { body, rest: Bytes::new() }
     }
 
-    /// The next piece, of at most [`ANSWER_PIECE_BYTES`]. Pieces of one frame share its memory.
+    /// The next piece, of at most [`ANSWER_PIECE_BYTES`]. BodyPieces of one frame share its memory.
     pub fn poll(
         &mut self,
         context: &mut Context<'_>,

@@ -13,9 +13,9 @@ use axum::response::Response;
 use tracing::field::Empty;
 use tracing::{Instrument, Span, info_span};
 
-use super::moment::{self, Moment};
 use super::parameters::{BACKWARDS, Parameters, invalid, truth};
 use super::patterns::Read;
+use super::time_param::{self, TimeParam};
 use super::workers::Caller;
 use super::{ApiError, AppState, json, parse_query, patterns, query_cost, query_result, slow};
 use crate::model::PatternSet;
@@ -93,17 +93,18 @@ async fn instant(
 /// The time of an instant query.
 pub(super) fn instant_time(state: &AppState, parameters: &Parameters) -> Result<i64, ApiError> {
     let time = parameters.time("time")?;
-    Ok(time.unwrap_or_else(|| Moment::from_millis(state.clock.now_ms())).query_millis())
+    Ok(time.unwrap_or_else(|| TimeParam::from_millis(state.clock.now_ms())).query_millis())
 }
 
 /// The steps of a range query.
 pub(super) fn range_steps(parameters: &Parameters) -> Result<Steps, ApiError> {
-    let time = |name| Moment::parse(parameters.first(name)).map_err(|why| invalid(name, why));
+    let time = |name| TimeParam::parse(parameters.first(name)).map_err(|why| invalid(name, why));
     let (start, end) = (time("start")?, time("end")?);
     if end < start {
         return Err(invalid("end", BACKWARDS));
     }
-    let step = moment::duration(parameters.first("step")).map_err(|why| invalid("step", why))?;
+    let step =
+        time_param::duration(parameters.first("step")).map_err(|why| invalid("step", why))?;
     let interval = step / 1_000_000;
     if interval <= 0 {
         return Err(invalid("step", BAD_STEP));
@@ -275,7 +276,7 @@ pub(super) fn options(
     let given = |name| Some(parameters.first(name)).filter(|text| !text.is_empty());
     let timeout = given("timeout").map(timeout).transpose();
     let timeout = timeout.map_err(|why| invalid("timeout", why))?;
-    let lookback = given("lookback_delta").map(moment::duration).transpose();
+    let lookback = given("lookback_delta").map(time_param::duration).transpose();
     let lookback = lookback.map_err(|why| {
         ApiError::BadRequest(format!("error parsing lookback delta duration: {why}"))
     })?;
@@ -295,10 +296,10 @@ pub(super) fn options(
 
 /// Parses the timeout of a query.
 fn timeout(text: &str) -> Result<Duration, String> {
-    let nanoseconds = moment::duration(text)?;
+    let nanoseconds = time_param::duration(text)?;
     match u64::try_from(nanoseconds) {
         Ok(positive @ 1..) => Ok(Duration::from_nanos(positive)),
-        _ => Err(format!("timeout must be positive, got {}", moment::go_duration(nanoseconds))),
+        _ => Err(format!("timeout must be positive, got {}", time_param::go_duration(nanoseconds))),
     }
 }
 

@@ -13,7 +13,7 @@ use axum::response::Response;
 
 use super::parameters::{Parameters, invalid, truth, unsigned};
 use super::slow::Watch;
-use super::{ApiError, AppState, json, moment, query, query_result};
+use super::{ApiError, AppState, json, query, query_result, time_param};
 use crate::promql::annotations::Shown;
 use crate::promql::{CostLimits, Estimate, Estimating, QueryError, Settings, Stats, quoted};
 use crate::storage::MEMORY_LIMIT;
@@ -127,15 +127,16 @@ pub(super) fn limits(parameters: &Parameters, settings: &Settings) -> Result<Cos
     let (longest, _) = settings.longest();
     if duration > longest {
         let nanoseconds = |length: Duration| i64::try_from(length.as_nanos()).unwrap_or(i64::MAX);
-        let [own, most] = [duration, longest].map(nanoseconds).map(moment::go_duration);
+        let [own, most] = [duration, longest].map(nanoseconds).map(time_param::go_duration);
         return Err(above("max_query_duration", &own, &most));
     }
     Ok(CostLimits { series, samples_read, duration })
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    let nanoseconds = moment::duration(text)?;
-    let negative = |_| format!("must not be negative, got {}", moment::go_duration(nanoseconds));
+    let nanoseconds = time_param::duration(text)?;
+    let negative =
+        |_| format!("must not be negative, got {}", time_param::go_duration(nanoseconds));
     u64::try_from(nanoseconds).map(Duration::from_nanos).map_err(negative)
 }
 

@@ -17,7 +17,7 @@ use tracing::Instrument;
 
 use super::routes::{Kind, Methods, ROUTES, Route, Shared};
 use super::{
-    access, clean_path, concurrency, cors, encodings, heads, origin, pages, traced, unsent,
+    access, clean_path, concurrency, cors, encodings, heads, origin, pages, response_budget, traced,
 };
 use crate::config::Right;
 use crate::limits::{MAX_BODY_BYTES, RETRY_AFTER};
@@ -44,7 +44,7 @@ pub fn router(state: Shared) -> Router {
         .layer(middleware::from_fn_with_state(state.clone(), access::admit))
         .layer(middleware::from_fn_with_state(state.clone(), concurrency::bound))
         .layer(middleware::from_fn_with_state(state.clone(), access::limit))
-        .layer(middleware::from_fn_with_state(state.clone(), unsent::keep))
+        .layer(middleware::from_fn_with_state(state.clone(), response_budget::keep))
         .layer(middleware::from_fn_with_state(state.clone(), heads::decide))
         .layer(middleware::from_fn_with_state(state.clone(), access::dress))
         .layer(middleware::from_fn_with_state(state.clone(), observe))

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::{
-    AppState, absent, admin, config_yaml, exemplars, exposition, features, federate, labels,
-    metadata, openapi, pages, query, query_cost, remote_read, remote_write, status, tag_index,
+    AppState, admin, config_yaml, exemplars, exposition, features, federate, labels, metadata,
+    openapi, pages, query, query_cost, remote_read, remote_write, status, tag_index, unsupported,
 };
 use crate::config::Right;
 
@@ -109,18 +109,18 @@ pub static ROUTES: &[Route] = &[
     query("/api/v1/status/tsdb/blocks", Get, READ, |m| on(m, pages::blocks)),
     query("/api/v1/features", Get, READ, |m| on(m, features::features)),
     query("/api/v1/openapi.yaml", Get, READ, |m| on(m, openapi::openapi)),
-    query("/api/v1/targets", Get, READ, |m| on(m, absent::targets)),
-    query("/api/v1/targets/metadata", Get, READ, |m| on(m, absent::targets_metadata)),
-    query("/api/v1/targets/relabel_steps", Get, READ, |m| on(m, absent::scrape_pool)),
-    query("/api/v1/scrape_pools", Get, READ, |m| on(m, absent::scrape_pools)),
-    query("/api/v1/scrape_pools/config", Get, READ, |m| on(m, absent::scrape_pool)),
-    query("/api/v1/search/metric_names", GetOrPost, READ, |m| on(m, absent::search)),
-    query("/api/v1/search/label_names", GetOrPost, READ, |m| on(m, absent::search)),
-    query("/api/v1/search/label_values", GetOrPost, READ, |m| on(m, absent::search)),
-    query("/api/v1/alertmanagers", Get, READ, |m| on(m, absent::alertmanagers)),
-    query("/api/v1/alerts", Get, READ, |m| on(m, absent::alerts)),
-    query("/api/v1/rules", Get, READ, |m| on(m, absent::rules)),
-    query("/api/v1/notifications", Get, READ, |m| on(m, absent::notifications)),
+    query("/api/v1/targets", Get, READ, |m| on(m, unsupported::targets)),
+    query("/api/v1/targets/metadata", Get, READ, |m| on(m, unsupported::targets_metadata)),
+    query("/api/v1/targets/relabel_steps", Get, READ, |m| on(m, unsupported::scrape_pool)),
+    query("/api/v1/scrape_pools", Get, READ, |m| on(m, unsupported::scrape_pools)),
+    query("/api/v1/scrape_pools/config", Get, READ, |m| on(m, unsupported::scrape_pool)),
+    query("/api/v1/search/metric_names", GetOrPost, READ, |m| on(m, unsupported::search)),
+    query("/api/v1/search/label_names", GetOrPost, READ, |m| on(m, unsupported::search)),
+    query("/api/v1/search/label_values", GetOrPost, READ, |m| on(m, unsupported::search)),
+    query("/api/v1/alertmanagers", Get, READ, |m| on(m, unsupported::alertmanagers)),
+    query("/api/v1/alerts", Get, READ, |m| on(m, unsupported::alerts)),
+    query("/api/v1/rules", Get, READ, |m| on(m, unsupported::rules)),
+    query("/api/v1/notifications", Get, READ, |m| on(m, unsupported::notifications)),
     // Endpoints whose handler does everything.
     call("/api/v1/read", Post, READ, |m| on(m, remote_read::remote_read)),
     call("/api/v1/explain", Get, READ, |m| on(m, tag_index::explain)),

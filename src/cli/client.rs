@@ -16,7 +16,7 @@ use ureq::http::{HeaderValue, Uri};
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 
 use super::CliError;
-use crate::config::{self, Secret};
+use crate::config::{self, read_secret};
 use crate::copy::{distrusted, is_distrust};
 
 /// Longest wait for an answer.
@@ -216,7 +216,7 @@ impl Access {
 fn authorization(matches: &ArgMatches) -> Result<Option<HeaderValue>, CliError> {
     let get = |name| matches.get_one::<String>(name);
     let secret =
-        |path: &String| Secret::from_file(Path::new(path)).map_err(|source| unread(path, source));
+        |path: &String| read_secret(Path::new(path)).map_err(|source| unread(path, source));
     let (path, text) =
         match (get("server-username"), get("server-password-file"), get("server-token-file")) {
             (Some(user), Some(path), _) => {

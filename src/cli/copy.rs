@@ -5,7 +5,7 @@
 //! afterwards, or something is left out that the user did not allow; 2 if the state file belongs to
 //! another copy, or a side refuses the request.
 
-mod places;
+mod open_endpoint;
 mod text;
 
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ use crate::telemetry;
 use super::client::{Access, access_arguments};
 use super::output::print;
 use super::{CliError, FAULT, WRONG, of_store};
-use places::{Opened, Place, Rank};
+use open_endpoint::{EndpointName, Opened, Rank};
 
 /// A selector of everything.
 const EVERYTHING: &str = "{__name__!=\"\"}";
@@ -98,8 +98,8 @@ impl Report {
 
 /// The parsed command line.
 struct Asked {
-    from: Place,
-    to: Place,
+    from: EndpointName,
+    to: EndpointName,
     text: JobText,
     job: Job,
     at_once: usize,
@@ -212,10 +212,10 @@ fn asked(matches: &ArgMatches, cassandra: &CassandraConfig) -> Result<Asked, Cli
     let access = Access::of(matches)?;
     let place = |name: &'static str, rank| {
         let text = get(name).unwrap_or_default();
-        if let Some(why) = Place::login(text) {
+        if let Some(why) = EndpointName::login(text) {
             return Err(CliError::usage(format!("--{name}: {why}")));
         }
-        Place::parse(text, cassandra, &access, rank).map_err(|why| refuse(name, text, &why))
+        EndpointName::parse(text, cassandra, &access, rank).map_err(|why| refuse(name, text, &why))
     };
     let (from, to) = (place("from", Rank::Source)?, place("to", Rank::Target)?);
     let mut flags = access_arguments().map(|argument| argument.get_id().to_string()).into_iter();

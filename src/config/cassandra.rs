@@ -9,9 +9,11 @@ use clap::ArgMatches;
 
 use super::raw::Raw;
 use super::{
-    ConfigError, MemoryConfig, ReadCacheConfig, ReadClusterConfig, Secret, TagIndexConfig, choice,
-    clusters, duration, positive, ttl_by_metric,
+    ConfigError, MemoryConfig, ReadCacheConfig, ReadClusterConfig, TagIndexConfig, choice,
+    clusters, duration, file, positive, ttl_by_metric,
 };
+use crate::model::Secret;
+use crate::storage::cassandra::Replication;
 pub use tls::TlsConfig;
 
 /// How to reach Cassandra, and how to read and write there.
@@ -53,15 +55,6 @@ pub struct CassandraConfig {
     pub read_clusters: Vec<ReadClusterConfig>,
     /// The cluster for metadata; `None` = this one.
     pub metadata_cluster: Option<Box<Self>>,
-}
-
-/// Replication of a new keyspace.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Replication {
-    /// `SimpleStrategy` with this number of copies.
-    Simple(u32),
-    /// `NetworkTopologyStrategy`: copies in each data centre.
-    ByDatacenter(Vec<(String, u32)>),
 }
 
 /// How many replicas must have answered.
@@ -285,7 +278,7 @@ fn credentials(raw: &Raw) -> Result<Option<Credentials>, ConfigError> {
         (None, None) => Ok(None),
         (Some(username), Some(path)) => {
             let file = PathBuf::from(path);
-            let password = Secret::from_file(&file)
+            let password = file::read_secret(&file)
                 .map_err(|why| raw.refuse("cassandra-password-file", why))?;
             Ok(Some(Credentials { username: username.to_owned(), password, file }))
         }
@@ -485,7 +478,7 @@ pub(super) mod tests {
         assert!(a.cassandra.tls.is_none() && a.cassandra.local_datacenter.is_none());
         assert_eq!((&*b.name, b.start, b.end, &*b.cassandra.keyspace), ("b", None, None, "old"));
         assert_eq!(b.cassandra.read_consistency, Consistency::One);
-        assert_eq!(b.cassandra.tls.as_ref().map(|tls| &*tls.ca_file), Some(&*theirs));
+        assert_eq!(b.cassandra.tls.as_ref().map(|tls| &*tls.connections.ca_file), Some(&*theirs));
         assert!(b.cassandra.tag_index.metrics.is_empty() && b.cassandra.read_clusters.is_empty());
         let metadata = config.metadata_cluster.expect("given");
         assert_eq!((&*metadata.keyspace, &metadata.contact_points[0]), ("meta", &"m:9042".into()));

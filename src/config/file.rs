@@ -10,6 +10,8 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
+use crate::model::Secret;
+
 /// Most bytes of such a file.
 const MOST: u64 = 16 << 20;
 
@@ -37,6 +39,17 @@ pub(crate) fn read_text(path: &Path) -> io::Result<String> {
     String::from_utf8(read(path)?).map_err(not_utf8)
 }
 
+/// The one line that a file holds, without its end. A file without a line, or with several, is an error.
+pub(crate) fn read_secret(path: &Path) -> io::Result<Secret> {
+    let refused = |why| Err(io::Error::new(ErrorKind::InvalidData, why));
+    let text = read_text(path)?;
+    match text.trim_end_matches(['\r', '\n']) {
+        "" => refused("the file is empty"),
+        lines if lines.contains('\n') => refused("the file has more than one line"),
+        line => Ok(Secret::new(line.to_owned())),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,5 +69,21 @@ mod tests {
         assert_eq!(read(Path::new("/dev/null")).expect("nothing"), b"");
         std::fs::write(&large, "a").expect("written");
         assert_eq!(read_text(&large).expect("a text"), "a");
+    }
+
+    #[test]
+    fn a_file_holds_one_line() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let read = |text: &str| {
+            std::fs::write(file.path(), text).expect("written");
+            read_secret(file.path()).map_err(|error| error.to_string())
+        };
+        for text in [" p w ", " p w \n", " p w \r\n"] {
+            assert_eq!(read(text).expect("one line").reveal(), " p w ");
+        }
+        for text in ["", "\n"] {
+            assert_eq!(read(text).expect_err("none"), "the file is empty");
+        }
+        assert_eq!(read("a\nb\n").expect_err("two"), "the file has more than one line");
     }
 }

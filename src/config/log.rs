@@ -2,30 +2,11 @@
 
 use super::raw::Raw;
 use super::{ConfigError, choice};
+use crate::telemetry::{LogConfig, LogFormat};
 
-/// The program's own log.
-#[derive(Debug, Clone)]
-pub struct LogConfig {
-    /// Its format.
-    pub format: LogFormat,
-    /// A level, or a filter as `tracing` writes it.
-    pub filter: String,
-}
-
-/// Format of the program's own log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
-    /// Lines for people.
-    Text,
-    /// One JSON object a line.
-    Json,
-}
-
-impl LogConfig {
-    pub(super) fn from_raw(raw: &Raw) -> Result<Self, ConfigError> {
-        let formats = [("text", LogFormat::Text), ("json", LogFormat::Json)];
-        Ok(Self { format: choice(raw, "log-format", &formats)?, filter: log_filter(raw)? })
-    }
+pub(super) fn from_raw(raw: &Raw) -> Result<LogConfig, ConfigError> {
+    let formats = [("text", LogFormat::Text), ("json", LogFormat::Json)];
+    Ok(LogConfig { format: choice(raw, "log-format", &formats)?, filter: log_filter(raw)? })
 }
 
 /// A level, or comma-separated levels of targets. `tracing` takes a single unknown word for a target,

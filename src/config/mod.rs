@@ -29,7 +29,6 @@ mod pem;
 mod queries;
 mod raw;
 mod read_cache;
-mod secret;
 mod setting;
 mod settings;
 mod table;
@@ -46,34 +45,32 @@ use std::time::Duration;
 use clap::ArgMatches;
 
 pub use arguments::arguments;
-pub use cassandra::{
-    CassandraConfig, Compression, Consistency, Credentials, Replication, TlsConfig,
-};
+pub use cassandra::{CassandraConfig, Compression, Consistency, Credentials, TlsConfig};
 pub use changes::{changed, is_live};
 pub use choices::choices;
 pub use clusters::{Cluster, ReadClusterConfig};
+pub(crate) use file::read_secret;
 pub use global::GlobalConfig;
 pub use http::HttpConfig;
 pub use kairosdb_conf::KairosDbConf;
 pub use keys::{Key, KeyTable, key_tables};
 pub use limits::{LimitsConfig, ListLimits, METADATA_COPIES, SeriesAnswer, WriteLimits};
-pub use log::{LogConfig, LogFormat};
 pub use memory::{MemoryConfig, available as memory_of_machine};
 pub use origins::AllowedOrigins;
 pub use queries::{Language, QueryConfig};
 pub use raw::{Origin, Said, Shown};
-pub use read_cache::{FIRST_CACHE_AGE, LEAST_SETTLED_AFTER, MOST_CACHE_AGE, ReadCacheConfig};
-pub use secret::Secret;
+pub use read_cache::{FIRST_CACHE_AGE, ReadCacheConfig};
 pub use setting::Setting;
 pub use settings::SETTINGS;
-pub use tag_index::{IndexedTags, TagIndexConfig, TagIndexTrust};
-pub use traces::TracesConfig;
+pub use tag_index::{IndexedTags, TagIndexConfig};
+pub use traces::parse_trace_headers;
 pub use units::{UnitError, parse_duration, parse_size};
 pub use web::{RateLimit, Right, Rights, Token, User, WebConfig, certificate_names};
 
 use raw::{Raw, describe};
 
 use crate::limits::REFUSE_AT;
+use crate::telemetry::{LogConfig, TracesConfig};
 
 /// All settings, validated.
 #[derive(Debug, Clone)]
@@ -287,7 +284,7 @@ impl Config {
     fn to_serve(raw: Raw) -> Result<Self, ConfigError> {
         let of_cassandra = raw.said(is_of_cassandra);
         let refused = of_cassandra.map(|name| raw.refuse(name, "needs --store cassandra"));
-        let (web, traces) = (web(&raw)?, TracesConfig::from_raw(&raw)?);
+        let (web, traces) = (web(&raw)?, traces::from_raw(&raw)?);
         let mut config = Self { web, traces, ..Self::from_raw(raw)? };
         // Over Cassandra the time to live counts from the time at which a sample was accepted.
         config.limits.writes.sample_times.retention =
@@ -323,7 +320,7 @@ impl Config {
             },
             allowed_origins: AllowedOrigins::from_raw(&raw)?,
             traces: None,
-            log: LogConfig::from_raw(&raw)?,
+            log: log::from_raw(&raw)?,
             global: GlobalConfig::from_raw(&raw)?,
             said: raw.texts(),
             kairosdb: raw.kairosdb,

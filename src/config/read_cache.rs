@@ -5,14 +5,11 @@ use std::time::Duration;
 use super::raw::Raw;
 use super::units::parse_size;
 use super::{ConfigError, duration};
+use crate::storage::cassandra::{LEAST_SETTLED_AFTER, MOST_CACHE_AGE};
 
-/// Least age of kept points: writers treat points half as old as settled.
-pub const LEAST_SETTLED_AFTER: Duration = Duration::from_secs(600);
 /// First maximum age of an entry. A dashboard that is opened again finds the entry, and what a
 /// KairosDB writes late is seen soon.
 pub const FIRST_CACHE_AGE: Duration = Duration::from_secs(10);
-/// Longest age of an entry: writers keep the record of their changes three times as long.
-pub const MOST_CACHE_AGE: Duration = Duration::from_secs(24 * 3600);
 
 /// Size of the read cache, the age from which points are kept, and how long entries are used.
 #[derive(Debug, Clone)]

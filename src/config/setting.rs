@@ -21,3 +21,24 @@ pub(super) const fn setting(
 ) -> Setting {
     Setting { name, value, default, help }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::SETTINGS;
+    use crate::telemetry::{HEAD_SIZE, Metrics, RATE};
+
+    #[test]
+    fn limits_that_are_counted_are_settings() {
+        let text = Metrics::new().encode();
+        let counted: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("promkairos_limits_reached_total{limit=\""))
+            .filter_map(|line| line.split('"').next())
+            .filter(|name| ![HEAD_SIZE, RATE].contains(name))
+            .collect();
+        assert!(counted.len() > 30, "{counted:?}");
+        for name in counted {
+            assert!(SETTINGS.iter().any(|setting| setting.name == name), "{name}");
+        }
+    }
+}

@@ -16,6 +16,7 @@ use super::keys::{Key, KeyTable};
 use super::raw::Raw;
 use super::table::{EntryError, below, value_of};
 use super::{ConfigError, choice, duration};
+use crate::storage::cassandra::TagIndexTrust;
 
 /// The setting's name.
 const NAME: &str = "tag-indexed-row-key-lookup-metrics";
@@ -35,15 +36,6 @@ pub struct TagIndexConfig {
     pub trust: TagIndexTrust,
     /// How often it is compared with `row_keys`; zero = never.
     pub audit_interval: Duration,
-}
-
-/// What the operator guarantees.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TagIndexTrust {
-    /// Every writer of the keyspace indexes the same tags.
-    Configured,
-    /// Nothing: `row_keys` is read as well.
-    Verify,
 }
 
 impl TagIndexConfig {

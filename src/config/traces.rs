@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use ureq::http::{HeaderName, HeaderValue, Uri};
 
 use super::raw::Raw;
-use super::{ConfigError, Secret, file};
+use super::{ConfigError, file};
+use crate::model::Secret;
+use crate::telemetry::TracesConfig;
 
 /// The setting that switches traces on.
 const ENDPOINT: &str = "otlp-endpoint";
@@ -17,56 +19,42 @@ const HEADERS: &str = "otlp-headers-file";
 /// The variable that is used if the setting is not given.
 const VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
-/// Where traces are sent, and how many requests are traced.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TracesConfig {
-    /// The collector's URL for traces.
-    pub url: String,
-    /// Share of requests to trace, from 0 to 1, if their sender has not decided.
-    pub sampling: f64,
-    /// Headers of the requests to the collector.
-    pub headers: Vec<(String, Secret)>,
-    /// The file of the headers, if a setting names one.
-    pub headers_file: Option<PathBuf>,
+/// `None` = no traces.
+pub(super) fn from_raw(raw: &Raw) -> Result<Option<TracesConfig>, ConfigError> {
+    let sampling = sampling(raw.required("trace-sampling"));
+    let sampling = sampling.map_err(|reason| raw.refuse("trace-sampling", reason))?;
+    let headers = match raw.get(HEADERS) {
+        Some(path) => headers_of(path.as_ref()).map_err(|why| raw.refuse(HEADERS, why))?,
+        None => Vec::new(),
+    };
+    let url = match raw.get(ENDPOINT) {
+        Some(text) => url(text).map_err(|reason| raw.refuse_secret(ENDPOINT, reason))?,
+        None => match std::env::var(VARIABLE) {
+            Ok(text) if !text.is_empty() => url(&text).map_err(|reason| ConfigError::Variable {
+                name: VARIABLE,
+                reason: reason.to_owned(),
+            })?,
+            _ => return Ok(None),
+        },
+    };
+    let headers_file = raw.get(HEADERS).map(PathBuf::from);
+    Ok(Some(TracesConfig { url, sampling, headers, headers_file }))
 }
 
-impl TracesConfig {
-    /// `None` = no traces.
-    pub(super) fn from_raw(raw: &Raw) -> Result<Option<Self>, ConfigError> {
-        let sampling = sampling(raw.required("trace-sampling"));
-        let sampling = sampling.map_err(|reason| raw.refuse("trace-sampling", reason))?;
-        let headers = match raw.get(HEADERS) {
-            Some(path) => headers_of(path.as_ref()).map_err(|why| raw.refuse(HEADERS, why))?,
-            None => Vec::new(),
-        };
-        let url = match raw.get(ENDPOINT) {
-            Some(text) => url(text).map_err(|reason| raw.refuse_secret(ENDPOINT, reason))?,
-            None => match std::env::var(VARIABLE) {
-                Ok(text) if !text.is_empty() => url(&text).map_err(|reason| {
-                    ConfigError::Variable { name: VARIABLE, reason: reason.to_owned() }
-                })?,
-                _ => return Ok(None),
-            },
-        };
-        let headers_file = raw.get(HEADERS).map(PathBuf::from);
-        Ok(Some(Self { url, sampling, headers, headers_file }))
+/// Parses one header a line: `name=value` up to the end of the line. Errors name only the line.
+pub fn parse_trace_headers(text: &str) -> Result<Vec<(String, Secret)>, String> {
+    let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
+    let headers: Vec<_> = lines.map(|(at, line)| header(at, line)).collect::<Result<_, _>>()?;
+    if headers.is_empty() {
+        return Err("holds no header, such as x-api-key=...".to_owned());
     }
-
-    /// Parses one header a line: `name=value` up to the end of the line. Errors name only the line.
-    pub fn parse_headers(text: &str) -> Result<Vec<(String, Secret)>, String> {
-        let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
-        let headers: Vec<_> = lines.map(|(at, line)| header(at, line)).collect::<Result<_, _>>()?;
-        if headers.is_empty() {
-            return Err("holds no header, such as x-api-key=...".to_owned());
-        }
-        Ok(headers)
-    }
+    Ok(headers)
 }
 
 /// The headers in a file.
 fn headers_of(path: &Path) -> Result<Vec<(String, Secret)>, String> {
     let text = file::read_text(path).map_err(|error| error.to_string())?;
-    TracesConfig::parse_headers(&text)
+    parse_trace_headers(&text)
 }
 
 fn header(at: usize, line: &str) -> Result<(String, Secret), String> {
@@ -131,7 +119,7 @@ mod tests {
     #[test]
     fn headers_are_lines_and_values_stay_as_they_are() {
         let read = |text: &str| {
-            let headers = TracesConfig::parse_headers(text)?;
+            let headers = parse_trace_headers(text)?;
             let shown = |(name, value): (String, Secret)| format!("{name}: {}", value.reveal());
             Ok::<_, String>(headers.into_iter().map(shown).collect::<Vec<_>>())
         };

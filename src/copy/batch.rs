@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::side::StoreSide;
+use super::endpoint::StoreEndpoint;
 use super::{CopyError, Totals};
 use crate::model::{
     Exemplar, ExemplarEntry, HistogramSample, Labels, Metadata, MetadataEntry, Point, RawLabels,
@@ -61,7 +61,7 @@ impl Batch {
     }
 
     /// Adds a point; points of a series are added in a row. `to` says which start timestamps are left out.
-    pub(super) fn point(&mut self, labels: &Labels, point: Point, to: &StoreSide) {
+    pub(super) fn point(&mut self, labels: &Labels, point: Point, to: &StoreEndpoint) {
         if !self.may_have(labels, point.timestamp, Target::Sample) {
             return;
         }
@@ -136,7 +136,7 @@ impl Batch {
     }
 
     /// Sends the content, and empties the batch. Returns what the target has accepted.
-    pub(super) async fn send(&mut self, to: &StoreSide) -> Result<Totals, CopyError> {
+    pub(super) async fn send(&mut self, to: &StoreEndpoint) -> Result<Totals, CopyError> {
         let new = Self::new(self.times);
         let Self {
             refused,

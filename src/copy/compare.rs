@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 use super::compared::{BothMetadata, Compared, Difference, What};
 use super::days::times_of;
 use super::digest::{Digest, Left, hashes};
+use super::endpoint::{Endpoint, Starts};
 use super::exemplars::Pieces;
 use super::left_out::{LeftOut, START_TIMESTAMP};
 use super::outside::Outside;
 use super::plan::Plan;
 use super::progress::{Position, Progress, Stage};
 use super::runs::{Run, Runs};
-use super::side::{Side, Starts};
 use super::transfer::{Copier, Patience};
 use super::{CopyError, Job};
 use crate::chunk::{Chunk, ChunkError};
@@ -90,7 +90,7 @@ impl Copier {
         progress: &mut Progress,
         moved: &mut impl FnMut(&mut Progress, Stage) -> Result<(), CopyError>,
     ) -> Result<Compared, CopyError> {
-        let sides = [&self.from, &Side::Store(self.to.clone())];
+        let sides = [&self.from, &Endpoint::Store(self.to.clone())];
         let begin = || Plan::begin(&self.job, i64::MIN);
         while !progress.comparison.plan.get_or_insert_with(begin).step(&sides, &self.job).await? {
             let days = progress.comparison.plan.as_ref().map_or(0, |plan| plan.days().len());
@@ -151,7 +151,7 @@ impl Copier {
     }
 
     async fn metadata_of_both(&self) -> Result<Vec<BothMetadata>, CopyError> {
-        let known = Side::Store(self.to.clone()).metadata().await?;
+        let known = Endpoint::Store(self.to.clone()).metadata().await?;
         let mut known: BTreeMap<String, Metadata> = known.into_iter().collect();
         let all = self.from.metadata().await?.into_iter();
         let with_known = |(family, said)| {
@@ -166,7 +166,7 @@ impl Copier {
 struct Day<'a> {
     job: &'a Job,
     /// Source and target.
-    sides: [&'a Side; 2],
+    sides: [&'a Endpoint; 2],
     range: TimeRange,
 }
 
@@ -380,7 +380,7 @@ mod tests {
 
     use super::super::left_out::TIME;
     use super::super::state::{decode, encode};
-    use super::super::{JobText, Selector, StoreSide, Totals};
+    use super::super::{JobText, Selector, StoreEndpoint, Totals};
     use super::*;
     use crate::model::{
         ExemplarEntry, MAX_TIMESTAMP, MIN_TIMESTAMP, MatchOp, Matcher, RawLabels, Sample,
@@ -392,7 +392,7 @@ mod tests {
     const DAY: i64 = 86_400_000;
 
     /// Series with points on five days, start timestamps, and a point after the year 9999.
-    async fn source() -> StoreSide {
+    async fn source() -> StoreEndpoint {
         let store = MemoryStore::default();
         for number in 0..150 {
             let labels = Labels::from_pairs([("__name__", format!("m{number}"))]).expect("valid");
@@ -407,21 +407,24 @@ mod tests {
             let batch = WriteBatch { series, samples, exemplars, ..WriteBatch::default() };
             store.write(batch).await.expect("written");
         }
-        StoreSide { name: "a".into(), store: Arc::new(store), starts: Starts::All }
+        StoreEndpoint { name: "a".into(), store: Arc::new(store), starts: Starts::All }
     }
 
     /// Copies and compares, interrupted after `most` steps each time. Also returns the number of steps.
-    async fn cut_off_after(most: usize, from: StoreSide) -> ((Compared, LeftOut), Totals, usize) {
+    async fn cut_off_after(
+        most: usize,
+        from: StoreEndpoint,
+    ) -> ((Compared, LeftOut), Totals, usize) {
         let matchers = vec![Matcher::new(MatchOp::Regex, "__name__", "m.*").expect("valid")];
         let selectors = vec![Selector { text: "m".into(), matchers }];
         let range = TimeRange::new(MIN_TIMESTAMP, MAX_TIMESTAMP);
-        let to = StoreSide {
+        let to = StoreEndpoint {
             name: "b".into(),
             store: Arc::new(MemoryStore::default()),
             starts: Starts::Histograms,
         };
         let (job, patience) = (Job { selectors, range }, Duration::ZERO);
-        let (from, times) = (Side::Store(from), TimeLimits::default());
+        let (from, times) = (Endpoint::Store(from), TimeLimits::default());
         let copier = Copier { from, to, job, at_once: 2, patience, times };
         let (from, to, selectors) = ("a".to_owned(), "b".to_owned(), vec!["m".to_owned()]);
         let text = JobText { from, to, selectors, times: (1, 2) };

@@ -4,7 +4,7 @@
 //! than about [`MAX_BYTES`] of a side. The limit applies to a store and to the answer of a server,
 //! which may also report itself that there are too many.
 
-use super::side::Side;
+use super::endpoint::Endpoint;
 use super::{CopyError, Selector};
 use crate::model::TimeRange;
 use crate::storage::{ExemplarList, ExemplarPieces, StoreError};
@@ -14,7 +14,7 @@ const MAX_BYTES: usize = 256 << 20;
 
 /// The exemplars of the series that one selector selects.
 pub(super) struct Pieces<'a> {
-    sides: Vec<&'a Side>,
+    sides: Vec<&'a Endpoint>,
     selector: &'a Selector,
     open: ExemplarPieces,
     /// Most bytes of one side.
@@ -23,7 +23,7 @@ pub(super) struct Pieces<'a> {
 
 impl<'a> Pieces<'a> {
     /// The exemplars in the range.
-    pub(super) fn new(sides: &[&'a Side], selector: &'a Selector, range: TimeRange) -> Self {
+    pub(super) fn new(sides: &[&'a Endpoint], selector: &'a Selector, range: TimeRange) -> Self {
         let open = ExemplarPieces::of(range);
         Self { sides: sides.to_vec(), selector, open, most: MAX_BYTES }
     }
@@ -53,7 +53,7 @@ impl<'a> Pieces<'a> {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::{Starts, StoreSide};
+    use super::super::{Starts, StoreEndpoint};
     use super::*;
     use crate::model::{
         ExemplarEntry, Labels, Matcher, RawLabels, Sample, SeriesEntry, WriteBatch,
@@ -62,7 +62,7 @@ mod tests {
     use crate::storage::memory::MemoryStore;
 
     /// A store with exemplars of these times, some at the same.
-    async fn store(times: &[i64]) -> Side {
+    async fn store(times: &[i64]) -> Endpoint {
         let store = MemoryStore::default();
         let labels = Labels::from_pairs([("__name__", "up")]).expect("valid");
         let own: Vec<Labels> = (0..times.len())
@@ -84,11 +84,15 @@ mod tests {
         let samples = vec![Sample { timestamp: 0, start_timestamp: 0, value: 1.0 }];
         let batch = WriteBatch { series: vec![entry], samples, exemplars, ..WriteBatch::default() };
         store.write(batch).await.expect("written");
-        Side::Store(StoreSide { name: "m".into(), store: Arc::new(store), starts: Starts::All })
+        Endpoint::Store(StoreEndpoint {
+            name: "m".into(),
+            store: Arc::new(store),
+            starts: Starts::All,
+        })
     }
 
     /// Times of the exemplars of each piece, by side.
-    async fn pieces(sides: &[&Side], range: TimeRange, most: usize) -> Vec<Vec<Vec<i64>>> {
+    async fn pieces(sides: &[&Endpoint], range: TimeRange, most: usize) -> Vec<Vec<Vec<i64>>> {
         let matchers = vec![Matcher::equal("__name__", "up")];
         let selector = Selector { text: "up".into(), matchers };
         let mut pieces = Pieces { most, ..Pieces::new(sides, &selector, range) };

@@ -14,6 +14,7 @@ mod compare;
 mod compared;
 mod days;
 mod digest;
+mod endpoint;
 mod exemplars;
 pub mod left_out;
 mod outside;
@@ -21,7 +22,6 @@ mod plan;
 mod progress;
 mod remote;
 mod runs;
-mod side;
 pub mod state;
 mod transfer;
 
@@ -30,10 +30,10 @@ use crate::model::{Labels, Matcher, TimeRange};
 use crate::storage::StoreError;
 
 pub use compared::{Compared, Difference, What};
+pub use endpoint::{Endpoint, Starts, StoreEndpoint};
 pub use left_out::LeftOut;
 pub use progress::{Progress, Stage, Totals};
 pub use remote::{Remote, distrusted, is_distrust, read_answer};
-pub use side::{Side, Starts, StoreSide};
 pub use state::{JobText, StateFile};
 pub use transfer::Copier;
 

@@ -5,9 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::endpoint::Endpoint;
 use super::left_out::{LeftOut, TIME};
 use super::progress::Position;
-use super::side::Side;
 use super::{CopyError, Job};
 use crate::model::{MAX_TIMESTAMP, MIN_TIMESTAMP, ShownTime, TimeRange};
 
@@ -63,7 +63,7 @@ impl Outside {
     /// Reads one selector in one range, and adds the points to `left_out`. Returns whether nothing was left to do.
     pub(super) async fn step(
         &mut self,
-        from: &Side,
+        from: &Endpoint,
         job: &Job,
         left_out: &mut LeftOut,
     ) -> Result<bool, CopyError> {

@@ -9,8 +9,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::days::{DayRange, Days, day_of, times_of};
+use super::endpoint::Endpoint;
 use super::exemplars::Pieces;
-use super::side::Side;
 use super::{CopyError, Job};
 use crate::model::TimeRange;
 
@@ -60,7 +60,7 @@ impl Plan {
     }
 
     /// Sends the next query. Returns whether there was none.
-    pub(super) async fn step(&mut self, sides: &[&Side], job: &Job) -> Result<bool, CopyError> {
+    pub(super) async fn step(&mut self, sides: &[&Endpoint], job: &Job) -> Result<bool, CopyError> {
         let Some(all) = self.all else { return Ok(true) };
         if let Some(range) = self.open.last().copied() {
             let (side, selector) =
@@ -96,7 +96,12 @@ impl Plan {
         Ok(false)
     }
 
-    async fn any(&self, sides: &[&Side], job: &Job, range: TimeRange) -> Result<bool, CopyError> {
+    async fn any(
+        &self,
+        sides: &[&Endpoint],
+        job: &Job,
+        range: TimeRange,
+    ) -> Result<bool, CopyError> {
         let pairs = sides.iter().flat_map(|side| job.selectors.iter().map(move |one| (side, one)));
         for ((side, selector), names) in pairs.zip(&self.names) {
             if side.may_have(selector, names.as_deref(), range).await? {
@@ -135,7 +140,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::{Selector, Starts, StoreSide};
+    use super::super::{Selector, Starts, StoreEndpoint};
     use super::*;
     use crate::limits::PARTITION_MS;
     use crate::model::{
@@ -147,7 +152,7 @@ mod tests {
 
     const DAY: i64 = PARTITION_MS;
 
-    async fn store(times: &[i64], exemplars: &[i64]) -> Side {
+    async fn store(times: &[i64], exemplars: &[i64]) -> Endpoint {
         let store = MemoryStore::default();
         let labels = Labels::from_pairs([("__name__", "up")]).expect("valid");
         let sample = |&timestamp: &i64| Sample { timestamp, start_timestamp: 0, value: 1.0 };
@@ -164,7 +169,11 @@ mod tests {
         let exemplars = exemplars.iter().map(exemplar).collect();
         let batch = WriteBatch { series: vec![entry], samples, exemplars, ..WriteBatch::default() };
         store.write(batch).await.expect("written");
-        Side::Store(StoreSide { name: "m".into(), store: Arc::new(store), starts: Starts::All })
+        Endpoint::Store(StoreEndpoint {
+            name: "m".into(),
+            store: Arc::new(store),
+            starts: Starts::All,
+        })
     }
 
     fn job(op: MatchOp, value: &str, range: TimeRange) -> Job {
@@ -173,7 +182,7 @@ mod tests {
     }
 
     /// The days of a plan that is written to its file and read between any two queries; and the number of queries.
-    async fn find(sides: &[&Side], job: &Job, from: i64) -> (Vec<i64>, usize) {
+    async fn find(sides: &[&Endpoint], job: &Job, from: i64) -> (Vec<i64>, usize) {
         let (mut plan, mut steps) = (Plan::begin(job, from), 0);
         while !plan.step(sides, job).await.expect("answered") {
             let kept = serde_json::to_string(&plan).expect("JSON");
@@ -186,7 +195,7 @@ mod tests {
     #[tokio::test]
     async fn days_with_points_are_found_wherever_they_lie() {
         let all = job(MatchOp::Regex, "u.*", TimeRange::new(MIN_TIMESTAMP, MAX_TIMESTAMP));
-        let find = async |sides: &[&Side], job: &Job, from| find(sides, job, from).await.0;
+        let find = async |sides: &[&Endpoint], job: &Job, from| find(sides, job, from).await.0;
         let times = [MIN_TIMESTAMP, -1, 0, DAY - 1, 19_000 * DAY, MAX_TIMESTAMP];
         let side = store(&times, &[]).await;
         let want = [day_of(MIN_TIMESTAMP), -1, 0, 19_000, day_of(MAX_TIMESTAMP)];

@@ -10,11 +10,11 @@ use futures::StreamExt;
 
 use super::batch::Batch;
 use super::days::times_of;
+use super::endpoint::{Endpoint, StoreEndpoint};
 use super::exemplars::Pieces;
 use super::plan::Plan;
 use super::progress::{Progress, Stage, Totals};
 use super::runs::Run;
-use super::side::{Side, StoreSide};
 use super::{CopyError, Job};
 use crate::limits::{LEAST_RETRY, MOST_RETRY};
 use crate::model::{Labels, SampleTimes, TimeLimits, TimeRange};
@@ -49,9 +49,9 @@ impl Patience {
 /// A copy: source, target, job and options.
 pub struct Copier {
     /// The source.
-    pub from: Side,
+    pub from: Endpoint,
     /// The target.
-    pub to: StoreSide,
+    pub to: StoreEndpoint,
     /// What to copy.
     pub job: Job,
     /// Pieces that are written concurrently; at least 1.

@@ -19,9 +19,9 @@ use tokio::sync::Notify;
 use tokio::task;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::connection_pool::{Multiplexed, Slot, UnderWay};
 use super::phase::Stalled;
-use super::places::{Multiplexed, Place, UnderWay};
-use crate::api::{Pieces, Taker};
+use crate::api::{BodyPieces, Taker};
 use crate::telemetry::HttpMetrics;
 
 /// How long data of an aborted answer may stay in the library before the connection is closed.
@@ -49,9 +49,9 @@ where
 
 /// A request, with its answer once there is one.
 pub(super) struct Exchange {
-    place: Arc<Place>,
+    place: Arc<Slot>,
     multiplexed: Multiplexed,
-    state: Mutex<State>,
+    state: Mutex<AnswerState>,
     /// Aborts the task of the HTTP/2 stream.
     stream: OnceLock<AbortHandle>,
     /// The task that watches whether the client reads.
@@ -61,12 +61,12 @@ pub(super) struct Exchange {
 }
 
 #[derive(Default)]
-struct State {
+struct AnswerState {
     /// The data not handed to the library yet; `None` = there is no answer yet, or it was aborted.
-    body: Option<Pieces>,
+    body: Option<BodyPieces>,
     /// Why it was aborted.
     broken_off: Option<Stalled>,
-    /// Pieces that were handed over but are not written yet.
+    /// BodyPieces that were handed over but are not written yet.
     unsent: usize,
     /// All data that exists so far was handed over.
     all_handed_over: bool,
@@ -109,7 +109,7 @@ impl Exchange {
         let is_empty = body.is_end_stream();
         {
             let mut state = self.state.lock();
-            state.body = Some(Pieces::new(body));
+            state.body = Some(BodyPieces::new(body));
             self.set_idle(&mut state, (!is_empty).then(Instant::now));
         }
         if self.multiplexed == Multiplexed::Yes && !is_empty {
@@ -119,7 +119,7 @@ impl Exchange {
         Answer(Arc::clone(self))
     }
 
-    fn set_idle(&self, state: &mut State, since: Option<Instant>) {
+    fn set_idle(&self, state: &mut AnswerState, since: Option<Instant>) {
         match (std::mem::replace(&mut state.idle_since, since), since) {
             (None, Some(_)) => self.place.unread(),
             (Some(_), None) => self.place.read(),
@@ -132,7 +132,7 @@ impl Exchange {
         let mut state = self.state.lock();
         state.unsent -= 1;
         let is_done = state.unsent == 0
-            && (state.all_handed_over || state.body.as_ref().is_none_or(Pieces::has_ended));
+            && (state.all_handed_over || state.body.as_ref().is_none_or(BodyPieces::has_ended));
         self.set_idle(&mut state, (!is_done).then(Instant::now));
     }
 
@@ -180,7 +180,7 @@ impl Drop for Exchange {
 }
 
 /// Aborts an answer when the client has read nothing for the time limit of its place, or when others need its memory.
-async fn watch(exchange: Weak<Exchange>, place: Arc<Place>, metrics: Arc<HttpMetrics>) {
+async fn watch(exchange: Weak<Exchange>, place: Arc<Slot>, metrics: Arc<HttpMetrics>) {
     let mut levels = place.levels();
     let why = loop {
         let stall = place.stall(*levels.borrow_and_update());
@@ -266,11 +266,11 @@ impl http_body::Body for Answer {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.state.lock().body.as_ref().is_some_and(Pieces::has_ended)
+        self.0.state.lock().body.as_ref().is_some_and(BodyPieces::has_ended)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.0.state.lock().body.as_ref().map(Pieces::size_hint).unwrap_or_default()
+        self.0.state.lock().body.as_ref().map(BodyPieces::size_hint).unwrap_or_default()
     }
 }
 
@@ -280,8 +280,8 @@ mod tests {
 
     use tokio::sync::mpsc;
 
+    use super::super::connection_pool::ConnectionPool;
     use super::super::phase::Limits;
-    use super::super::places::Places;
     use super::*;
     use crate::config::HttpConfig;
     use crate::limits::ANSWER_PIECE_BYTES;
@@ -290,7 +290,7 @@ mod tests {
 
     async fn over_http2(body: Body, answer_stall: Duration) -> Answer {
         let limits = Limits { answer_stall, ..Limits::of(&HttpConfig::default()) };
-        let place = Places::new(limits, Pressure::default().levels()).take().await;
+        let place = ConnectionPool::new(limits, Pressure::default().levels()).take().await;
         let (under_way, _) = Arc::new(place).begin(Multiplexed::Yes);
         let metrics = Arc::new(Metrics::new().http);
         Exchange::new(under_way, Multiplexed::Yes).answer(body, &metrics)

@@ -26,7 +26,7 @@ pub(super) fn options(
         replication: cassandra.replication.clone(),
         local_datacenter: cassandra.local_datacenter.clone(),
         credentials: login.unwrap_or_default(),
-        tls: cassandra.tls.clone(),
+        tls: cassandra.tls.as_ref().map(|tls| tls.connections.clone()),
         compression: compression(cassandra.compression),
         request_timeout: cassandra.request_timeout,
         read_consistency: consistency(cassandra.read_consistency),

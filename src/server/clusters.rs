@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use super::cassandra;
-use super::later::Later;
-use super::live::Live;
-use super::obstacles::Obstacles;
+use super::lazy_store::LazyStore;
+use super::readiness_blockers::ReadinessBlockers;
+use super::runtime_config::RuntimeConfig;
 use crate::config::{CassandraConfig, Cluster, Config};
 use crate::model::TimeRange;
 use crate::storage::cassandra::{self as storage_cassandra, CassandraStore, Options, Role};
@@ -34,8 +34,8 @@ pub(super) fn beside(
     cassandra: &CassandraConfig,
     write: SharedStore,
     metrics: &CassandraMetrics,
-    live: &Live,
-    obstacles: &Arc<Obstacles>,
+    live: &RuntimeConfig,
+    obstacles: &Arc<ReadinessBlockers>,
 ) -> Result<SharedStore, StoreError> {
     if cassandra.read_clusters.is_empty() && cassandra.metadata_cluster.is_none() {
         return Ok(write);
@@ -76,7 +76,7 @@ fn open(
     name: String,
     options: Options,
     metrics: &CassandraMetrics,
-    obstacles: &Arc<Obstacles>,
+    obstacles: &Arc<ReadinessBlockers>,
 ) -> SharedStore {
     let (metrics, patience) = (metrics.of_other_cluster(), options.request_timeout);
     let open = move || {
@@ -85,5 +85,5 @@ fn open(
     };
     let (obstacles, whose) = (obstacles.clone(), name.clone());
     let note = move |opening| obstacles.told(&whose, &opening);
-    Arc::new(Later::begin(&name, patience, open, note))
+    Arc::new(LazyStore::begin(&name, patience, open, note))
 }

@@ -29,8 +29,8 @@ use tokio::time::timeout;
 use tower::Service;
 
 use super::answer::Exchange;
+use super::connection_pool::{BodyOwed, Multiplexed, Slot};
 use super::long_queries::KeptQuery;
-use super::places::{BodyOwed, Multiplexed, Place};
 use super::rejected_heads::Lingers;
 use crate::api::{AnswerTo, LongQuery, RefusedHead, SharedConnection, SpareConnection};
 use crate::limits::{DRAINED_BODY_BYTES, DRAINED_BODY_TIME};
@@ -39,7 +39,7 @@ use crate::telemetry::HttpMetrics;
 /// The byte stream of a connection.
 pub(super) struct Watched {
     pub(super) stream: TcpStream,
-    pub(super) place: Arc<Place>,
+    pub(super) place: Arc<Slot>,
 }
 
 impl Watched {
@@ -110,7 +110,7 @@ impl AsyncWrite for Watched {
 #[derive(Clone)]
 pub(super) struct Requests {
     pub(super) router: Router,
-    pub(super) place: Arc<Place>,
+    pub(super) place: Arc<Slot>,
     pub(super) metrics: Arc<HttpMetrics>,
     /// The address of the client, passed to the handlers; `None` = it has disconnected.
     pub(super) peer: Option<SocketAddr>,

@@ -23,9 +23,9 @@ use tokio::task::coop::unconstrained;
 
 use super::answer::Streams;
 use super::connection::{Requests, Watched};
+use super::connection_pool::{ConnectionPool, Slot};
 use super::long_queries::{KeptQuery, LongQueries};
 use super::phase::{Limits, Overdue};
-use super::places::{Place, Places};
 use super::rejected_heads::{Heads, Lingers};
 use super::tls::Tls;
 use crate::limits::{ACCEPT_PAUSE, MAX_READ_HEAD_BYTES};
@@ -74,7 +74,7 @@ pub(super) async fn serve(
         .max_concurrent_streams(limits.streams);
     let (stays_open, open) = watch::channel(());
     let serving = Serving { front, builder, open, peer: None };
-    let places = Places::new(limits, serving.front.levels.clone());
+    let places = ConnectionPool::new(limits, serving.front.levels.clone());
     let graceful = GracefulShutdown::new();
     let mut connections = JoinSet::new();
     let mut stop = pin!(stop);
@@ -117,7 +117,7 @@ async fn accept(listener: &TcpListener, failures: &mut Throttle) -> TcpStream {
 }
 
 /// Serves a connection until it ends or is overdue.
-async fn run(stream: TcpStream, place: Arc<Place>, mut serving: Serving, watcher: Watcher) {
+async fn run(stream: TcpStream, place: Arc<Slot>, mut serving: Serving, watcher: Watcher) {
     serving.peer = stream.peer_addr().ok();
     // Answers are written whole, so there is nothing to coalesce.
     let _ = stream.set_nodelay(true);
@@ -141,7 +141,7 @@ async fn run(stream: TcpStream, place: Arc<Place>, mut serving: Serving, watcher
 }
 
 /// The TLS handshake, if any, then the requests. A connection without a request yet is closed on `stop`.
-async fn greet(stream: Watched, place: Arc<Place>, mut serving: Serving, watcher: Watcher) {
+async fn greet(stream: Watched, place: Arc<Slot>, mut serving: Serving, watcher: Watcher) {
     let Some(tls) = serving.front.tls.clone() else {
         return answer(stream, place, serving, watcher).await;
     };
@@ -157,7 +157,7 @@ async fn greet(stream: Watched, place: Arc<Place>, mut serving: Serving, watcher
 }
 
 /// Serves the requests of a connection.
-async fn answer<S>(stream: S, place: Arc<Place>, serving: Serving, watcher: Watcher)
+async fn answer<S>(stream: S, place: Arc<Slot>, serving: Serving, watcher: Watcher)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {

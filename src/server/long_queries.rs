@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::places::Place;
+use super::connection_pool::Slot;
 use crate::limits::{MAX_HEAD_BYTES, MAX_TARGET_BYTES};
 
 /// The header that replaces a query.
@@ -93,7 +93,7 @@ fn method_of(bytes: &[u8]) -> Option<usize> {
 /// The byte stream of a connection.
 pub(super) struct LongQueries<S> {
     stream: S,
-    place: Arc<Place>,
+    place: Arc<Slot>,
     kept: KeptQuery,
     /// The received part of an incomplete request line.
     line: Vec<u8>,
@@ -109,7 +109,7 @@ enum Line {
 }
 
 impl<S> LongQueries<S> {
-    pub(super) fn new(stream: S, place: Arc<Place>, kept: KeptQuery) -> Self {
+    pub(super) fn new(stream: S, place: Arc<Slot>, kept: KeptQuery) -> Self {
         Self { stream, place, kept, line: Vec::new(), line_is: Line::Whole }
     }
 

@@ -19,8 +19,8 @@ use bytes::Buf;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
+use super::connection_pool::Slot;
 use super::frames::{self, Frames, LargeHeads, Sent};
-use super::places::Place;
 use crate::api;
 use crate::limits::{DRAINED_BODY_BYTES, DRAINED_BODY_TIME};
 use crate::telemetry::{HEAD_SIZE, HttpMetrics};
@@ -46,7 +46,7 @@ pub(super) type Lingers = Arc<AtomicBool>;
 /// The byte stream of a connection.
 pub(super) struct Heads<S> {
     stream: S,
-    place: Arc<Place>,
+    place: Arc<Slot>,
     metrics: Arc<HttpMetrics>,
     protocol: Protocol,
     /// Bytes that replace an answer of the library and are still to be written.
@@ -97,7 +97,7 @@ enum Next {
 impl<S> Heads<S> {
     pub(super) fn new(
         stream: S,
-        place: Arc<Place>,
+        place: Arc<Slot>,
         metrics: Arc<HttpMetrics>,
         lingers: Lingers,
     ) -> Self {

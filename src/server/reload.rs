@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
-use super::live::Live;
+use super::runtime_config::RuntimeConfig;
 use super::web;
 use crate::api::{AppState, Reload};
 use crate::config::{
@@ -36,7 +36,7 @@ pub(super) struct Reloader {
     /// The last settings that were read.
     last: Config,
     state: Arc<AppState>,
-    live: Arc<Live>,
+    live: Arc<RuntimeConfig>,
     /// The web configuration in force.
     web: watch::Sender<Arc<WebConfig>>,
 }
@@ -49,7 +49,7 @@ impl Reloader {
         rereading: Rereading,
         config: &Config,
         state: Arc<AppState>,
-        live: Arc<Live>,
+        live: Arc<RuntimeConfig>,
         web: watch::Sender<Arc<WebConfig>>,
     ) -> Self {
         let (started, last) = (config.clone(), config.clone());

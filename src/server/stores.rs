@@ -14,11 +14,11 @@ use crate::storage::head::{self, Head, Stamps};
 use crate::storage::{Pressure, SharedStore, Store, StoreError};
 use crate::telemetry::{CassandraMetrics, HeadMetrics, Metrics};
 
-use super::home::Home;
-use super::later::{Later, Opening};
-use super::live::Live;
+use super::lazy_store::{LazyStore, Opening};
 use super::lock::DataLock;
-use super::obstacles::Obstacles;
+use super::readiness_blockers::ReadinessBlockers;
+use super::runtime_config::RuntimeConfig;
+use super::wal_owner::WalOwner;
 use super::{ServerError, cassandra, clusters};
 
 /// The folder of the log of a store.
@@ -67,7 +67,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
 pub(super) async fn open(
     config: &Config,
     state: &Arc<AppState>,
-    live: &Arc<Live>,
+    live: &Arc<RuntimeConfig>,
 ) -> Result<SharedStore, StoreError> {
     let metrics = &state.metrics;
     match &config.store {
@@ -81,7 +81,7 @@ pub(super) async fn open(
             let mut below = cassandra_options(config, cassandra, *ack)?;
             let home = home(config, cassandra, *ack)?;
             live.follow(&Cluster::Write, &mut below);
-            below.expected_cluster = home.as_ref().and_then(Home::expected_cluster);
+            below.expected_cluster = home.as_ref().and_then(WalOwner::expected_cluster);
             let metrics = metrics.cassandra.clone();
             let (pages, settings) = (state.clone(), live.clone());
             let open_below = move || {
@@ -100,7 +100,7 @@ pub(super) async fn open(
                     Ok(store as SharedStore)
                 }
             };
-            let obstacles = Arc::new(Obstacles::new(state.clone()));
+            let obstacles = Arc::new(ReadinessBlockers::new(state.clone()));
             match ack {
                 Ack::Store => {
                     let write = open_below().await?;
@@ -122,7 +122,7 @@ pub(super) async fn open(
                         }
                     };
                     let patience = cassandra.request_timeout;
-                    let later = Later::begin("Cassandra", patience, open_below, note);
+                    let later = LazyStore::begin("Cassandra", patience, open_below, note);
                     let metrics = &state.metrics.cassandra;
                     let below = Arc::new(later);
                     let below =
@@ -188,7 +188,7 @@ fn home(
     config: &Config,
     cassandra: &CassandraConfig,
     ack: Ack,
-) -> Result<Option<Home>, StoreError> {
+) -> Result<Option<WalOwner>, StoreError> {
     if ack == Ack::Store {
         return Ok(None);
     }
@@ -196,7 +196,7 @@ fn home(
     let log = wal_dir(&config.data_dir, &config.store);
     // Checked before the keyspace of an empty log is recorded.
     wal::check_there(&log, &Disk)?;
-    Home::settle(&folder, &log, &cassandra.keyspace).map(Some)
+    WalOwner::settle(&folder, &log, &cassandra.keyspace).map(Some)
 }
 
 fn cassandra_options(

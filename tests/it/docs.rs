@@ -237,7 +237,7 @@ fn source(module: &str) -> Option<String> {
         None => path,
     };
     let (first, rest) = path.split_once('/').unwrap_or((&path, "lib"));
-    let of_crate = format!("crates/{first}/src/{rest}");
+    let of_crate = format!("crates/{}/src/{rest}", first.replace('_', "-"));
     [format!("tests/it/{path}"), format!("src/{path}"), of_crate].iter().find_map(|path| {
         let base = root().join(path);
         let files = [base.with_extension("rs"), base.join("mod.rs")];

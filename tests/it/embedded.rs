@@ -17,7 +17,7 @@ use std::time::Duration;
 use promkairos::model::{Labels, MatchOp, Matcher, Point, TimeRange, Value, WriteBatch};
 use promkairos::storage::embedded::{Options, Parts};
 use promkairos::storage::{
-    DayCounts, Flush, ListSize, Pace, SelectHints, SeriesQuery, SeriesRun, Store, StoreError,
+    DayCounts, Flush, ListSize, RatePacer, SelectHints, SeriesQuery, SeriesRun, Store, StoreError,
 };
 use promkairos::telemetry::StoreMetrics;
 use rand::rngs::StdRng;
@@ -90,9 +90,9 @@ async fn apply(store: &Parts, step: &Step) -> Result<(), StoreError> {
                 runs: Box::new(runs.into_iter()),
                 exemplars: exemplars.clone(),
                 metadata: metadata.clone(),
-                pace: Pace::default(),
+                pace: RatePacer::default(),
             };
-            store.absorb(flush).await.map(drop)
+            store.ingest_flush(flush).await.map(drop)
         }
         Step::Delete { matchers, range } => store.delete(matchers, *range).await,
         Step::Compact => store.maintain(LATER),
@@ -413,7 +413,7 @@ fn a_store_of_version_1_is_read_and_written_anew() {
         let runs = Box::new(again.collect::<Vec<_>>().into_iter());
         let (exemplars, days, metadata, pace) = Default::default();
         let flush = Flush { through: 1_000, runs, exemplars, days, metadata, pace };
-        store.absorb(flush).await.expect("nothing fails");
+        store.ingest_flush(flush).await.expect("nothing fails");
         store.maintain(2_000_000_000_000).expect("nothing fails");
         assert_eq!(fingerprint(&content(&store).await.expect("it can be read")), VERSION_1);
     });
@@ -459,8 +459,8 @@ fn a_given_up_flush_leaves_nothing() {
         let runs = Box::new(runs);
         let (exemplars, days, metadata, pace) = Default::default();
         let flush = Flush { through: 5, runs, exemplars, days, metadata, pace };
-        let mut absorb = std::pin::pin!(store.absorb(flush));
-        let polled = futures::poll!(&mut absorb);
+        let mut ingest_flush = std::pin::pin!(store.ingest_flush(flush));
+        let polled = futures::poll!(&mut ingest_flush);
         assert!(polled.is_pending(), "it is under way");
     });
     // The runtime has ended, and with it the writing thread.
@@ -486,10 +486,10 @@ fn a_delete_reaches_a_flush_that_is_under_way() {
         run_of(&labels(&[("job", job)]), &[(0..50).map(point).collect()])
     });
     let flushing = store.clone();
-    let absorb = runtime.spawn(async move {
+    let ingest_flush = runtime.spawn(async move {
         let runs = Box::new(runs);
         let (exemplars, days, metadata, pace) = Default::default();
-        flushing.absorb(Flush { through: 5, runs, exemplars, days, metadata, pace }).await
+        flushing.ingest_flush(Flush { through: 5, runs, exemplars, days, metadata, pace }).await
     });
     has_begun.recv().expect("the flush begins");
     let a = [Matcher::equal("job", "a")];
@@ -498,7 +498,7 @@ fn a_delete_reaches_a_flush_that_is_under_way() {
     let c = [Matcher::equal("job", "c")];
     runtime.block_on(store.delete(&c, TimeRange::ALL)).expect("nothing fails");
     go_on.send(()).expect("the flush waits");
-    runtime.block_on(absorb).expect("no panic").expect("nothing fails");
+    runtime.block_on(ingest_flush).expect("no panic").expect("nothing fails");
     for _ in 0..2 {
         let found = runtime.block_on(content(&store)).expect("it can be read");
         let counts: Vec<usize> = found.series.values().map(|points| points.len()).collect();

@@ -20,7 +20,7 @@ use promkairos::storage::head::wal::{self as log, Mark, Record, WalOptions};
 use promkairos::storage::head::{Head, Options, Stamps};
 use promkairos::storage::memory::MemoryStore;
 use promkairos::storage::{
-    Absorbed, Flush, ListSize, SelectHints, SeriesQuery, SharedStore, Stats, Store, StoreError,
+    Flush, FlushOutcome, ListSize, SelectHints, SeriesQuery, SharedStore, Stats, Store, StoreError,
 };
 use promkairos::telemetry::{HeadMetrics, Metrics};
 use tempfile::TempDir;
@@ -142,14 +142,14 @@ impl Front for Gate {
         if self.is(Mode::Away) || self.is(Mode::Returns) { Err(away()) } else { Ok(&self.store) }
     }
 
-    async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError> {
+    async fn ingest_flush(&self, flush: Flush<'_>) -> Result<FlushOutcome, StoreError> {
         if self.is(Mode::NoFlush) {
             return Err(away());
         }
         let Flush { through, runs, exemplars, days, metadata, pace } = flush;
         let runs = Box::new(runs.inspect(|run| self.record_stamps(run)));
         let flush = Flush { through, runs, exemplars, days, metadata, pace };
-        let absorbed = self.behind()?.absorb(flush).await?;
+        let absorbed = self.behind()?.ingest_flush(flush).await?;
         if self.is(Mode::FlushUnanswered) { Err(away()) } else { Ok(absorbed) }
     }
 

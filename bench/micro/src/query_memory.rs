@@ -85,7 +85,7 @@ async fn store() -> Arc<dyn Store> {
     let (exemplars, metadata, days, pace) = Default::default();
     let runs = Box::new(runs.into_iter());
     let store = MemoryStore::new();
-    store.absorb(Flush { through: 0, runs, exemplars, metadata, days, pace }).await.unwrap();
+    store.ingest_flush(Flush { through: 0, runs, exemplars, metadata, days, pace }).await.unwrap();
     Arc::new(store)
 }
 

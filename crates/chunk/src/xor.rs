@@ -31,7 +31,7 @@ pub struct XorAppender {
     time: i64,
     delta: i64,
     value: u64,
-    window: Window,
+    window: XorWindow,
     count: u16,
 }
 
@@ -48,7 +48,7 @@ impl XorAppender {
             time: timestamp,
             delta: 0,
             value,
-            window: Window::NONE,
+            window: XorWindow::NONE,
             count: 1,
         }
     }
@@ -136,12 +136,12 @@ fn read_time(bits: &mut BitReader<'_>) -> Result<i64, ChunkError> {
 
 /// The range of significant bits of an xor, as last written.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Window {
+pub(super) struct XorWindow {
     leading: u8,
     trailing: u8,
 }
 
-impl Window {
+impl XorWindow {
     /// No window was written yet; no xor fits.
     pub(super) const NONE: Self = Self { leading: u8::MAX, trailing: 0 };
 
@@ -170,7 +170,7 @@ impl Window {
         bits.write(xor >> trailing, length);
     }
 
-    /// Reads an xor written by [`Window::write`].
+    /// Reads an xor written by [`XorWindow::write`].
     #[inline]
     pub(super) fn read(&mut self, bits: &mut BitReader<'_>) -> Result<u64, ChunkError> {
         match bits.read_ones(2)? {
@@ -208,12 +208,12 @@ impl Window {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct XorValue {
     pub(super) value: u64,
-    window: Window,
+    window: XorWindow,
 }
 
 impl XorValue {
     pub(super) fn new(value: f64) -> Self {
-        Self { value: value.to_bits(), window: Window::NONE }
+        Self { value: value.to_bits(), window: XorWindow::NONE }
     }
 
     pub(super) fn is_stale(&self) -> bool {
@@ -232,7 +232,7 @@ impl XorValue {
     }
 
     pub(super) fn read_raw(bits: &mut BitReader<'_>) -> Result<Self, ChunkError> {
-        Ok(Self { value: bits.read(64)?, window: Window::NONE })
+        Ok(Self { value: bits.read(64)?, window: XorWindow::NONE })
     }
 }
 
@@ -245,7 +245,7 @@ pub(super) struct XorReader<'a> {
     time: i64,
     delta: i64,
     value: u64,
-    window: Window,
+    window: XorWindow,
 }
 
 impl<'a> XorReader<'a> {
@@ -262,7 +262,7 @@ impl<'a> XorReader<'a> {
             time: 0,
             delta: 0,
             value: 0,
-            window: Window::NONE,
+            window: XorWindow::NONE,
         })
     }
 
@@ -366,8 +366,8 @@ pub(super) fn visit(
         if top >> 63 == 1 {
             used = 2;
             if top >> 62 == 0b11 {
-                used += Window::FIELD;
-                window = Window::of_field(top >> (64 - used))?;
+                used += XorWindow::FIELD;
+                window = XorWindow::of_field(top >> (64 - used))?;
             } else if window.leading == u8::MAX {
                 return Err(ChunkError::Field("xor window"));
             }

@@ -25,10 +25,10 @@ use super::operators::build::{Builder, Scope};
 use super::plan::{Node, Plan, Query, plan};
 use super::queue::Queue;
 use super::regex_compiler::CompileDeadline;
+use super::response_budget::{ResponseBudget, Room};
 use super::settings::{MAX_DEPTH, Settings, StartTimestamps};
 use super::source::{Selected, select_all};
 use super::steps::Steps;
-use super::unsent::{Room, Unsent};
 use super::value::{QueryResult, QueryValue, Stats};
 use super::value_type::ValueType;
 use promkairos_model::sorted_by_labels;
@@ -39,7 +39,7 @@ pub struct Engine {
     settings: Settings,
     permits: Arc<Semaphore>,
     waiting: Queue,
-    unsent: Unsent,
+    unsent: ResponseBudget,
 }
 
 /// Options of one query.
@@ -124,7 +124,7 @@ impl Engine {
     pub fn new(settings: Settings) -> Self {
         let most = settings.max_concurrent.clamp(1, Semaphore::MAX_PERMITS);
         let permits = Arc::new(Semaphore::new(most));
-        let unsent = Unsent::new(&settings);
+        let unsent = ResponseBudget::new(&settings);
         Self { settings, permits, waiting: Queue::default(), unsent }
     }
 

@@ -9,7 +9,7 @@ use super::error::QueryError;
 use super::estimate::Estimate;
 use super::histogram::FloatHistogram;
 use super::points::Value;
-use super::unsent::Room;
+use super::response_budget::Room;
 use promkairos_model::Labels;
 
 /// The answer to a query.

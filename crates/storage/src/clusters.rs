@@ -19,9 +19,9 @@ use super::exemplars::merged;
 use super::forecast::Forecast;
 use super::merge::{cut, merge};
 use super::{
-    Absorbed, DeleteCost, ExemplarList, Flush, Limited, ListSize, Listed, SelectHints, Selection,
-    SeriesQuery, SeriesReader, SharedStore, Stats, Store, StoreError, Unsynced, check_bytes,
-    check_label_bytes,
+    DeleteCost, ExemplarList, Flush, FlushOutcome, Limited, ListSize, Listed, SelectHints,
+    Selection, SeriesQuery, SeriesReader, SharedStore, Stats, Store, StoreError, Unsynced,
+    check_bytes, check_label_bytes,
 };
 use promkairos_chunk::Chunk;
 use promkairos_model::{Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
@@ -183,7 +183,7 @@ impl Store for Clusters {
             async move { store.select(&matchers, range, &hints).await }.boxed()
         });
         let selected = selected.await?;
-        let mut merged: BTreeMap<Labels, Vec<Place>> = BTreeMap::new();
+        let mut merged: BTreeMap<Labels, Vec<SourceIndex>> = BTreeMap::new();
         let mut sources = Vec::with_capacity(parts.len());
         let (mut bytes, mut held) = (0, 0);
         for (source, (part, selection)) in parts.iter().zip(selected).enumerate() {
@@ -193,7 +193,7 @@ impl Store for Clusters {
                     bytes += size;
                     Vec::new()
                 });
-                places.push(Place { source, at });
+                places.push(SourceIndex { source, at });
                 check_label_bytes(bytes, hints.max_label_bytes)?;
             }
             held += selection.reader.held_bytes();
@@ -266,7 +266,7 @@ impl Store for Clusters {
         deleted.await.map(drop)
     }
 
-    async fn absorb(&self, mut flush: Flush<'_>) -> Result<Absorbed, StoreError> {
+    async fn ingest_flush(&self, mut flush: Flush<'_>) -> Result<FlushOutcome, StoreError> {
         // The metadata cluster is needed only if there is metadata.
         if let Some(store) = &self.metadata
             && !flush.metadata.is_empty()
@@ -275,9 +275,9 @@ impl Store for Clusters {
             let (through, runs) = (flush.through, Box::new(std::iter::empty()));
             let (exemplars, days, pace) = Default::default();
             let only = Flush { through, runs, exemplars, days, metadata, pace };
-            store.absorb(only).await.map_err(|error| named("metadata cluster", error))?;
+            store.ingest_flush(only).await.map_err(|error| named("metadata cluster", error))?;
         }
-        self.write.absorb(flush).await
+        self.write.ingest_flush(flush).await
     }
 
     async fn unsynced(&self) -> Option<Arc<dyn Unsynced>> {
@@ -323,7 +323,7 @@ impl Store for Clusters {
 
 /// The position of a series in a source.
 #[derive(Clone, Copy)]
-struct Place {
+struct SourceIndex {
     source: usize,
     at: usize,
 }
@@ -341,13 +341,13 @@ struct MergedReader {
     /// A later source has precedence.
     sources: Vec<Source>,
     /// By series, in the order of the sources.
-    places: Vec<Vec<Place>>,
+    places: Vec<Vec<SourceIndex>>,
 }
 
 impl MergedReader {
     /// The range in this source of the series in `run`. All selections are sorted alike, so the
     /// range has no gaps.
-    fn run_of(&self, source: usize, run: &[Vec<Place>]) -> Range<usize> {
+    fn run_of(&self, source: usize, run: &[Vec<SourceIndex>]) -> Range<usize> {
         let mut own = run.iter().flatten().filter(|place| place.source == source);
         let first = own.next().map(|place| place.at);
         let last = own.next_back().map(|place| place.at).or(first);

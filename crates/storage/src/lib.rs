@@ -19,8 +19,8 @@ pub mod limited;
 pub mod log_files;
 pub mod memory;
 pub mod merge;
-mod pace;
 mod pressure;
+mod rate_pacer;
 pub mod run_length;
 mod unsynced;
 
@@ -42,8 +42,8 @@ pub use self::exemplars::{
 pub use self::folder_lock::{FolderLock, NotLocked};
 pub use self::forecast::{Basis, Expected, Forecast};
 pub use self::limited::{Limited, ListSize, Listed};
-pub use self::pace::Pace;
 pub use self::pressure::{Level, MEMORY_LIMIT, Pressure, Refused, SeriesRoom};
+pub use self::rate_pacer::RatePacer;
 pub use self::run_length::{RunLength, bytes_of_chunk, chunk_bytes};
 pub use self::unsynced::{Since, Starts, Unsynced};
 use promkairos_chunk::Chunk;
@@ -70,7 +70,7 @@ pub type SharedStore = Arc<dyn Store>;
 /// **Deleting.** After `Ok` from [`delete`](Store::delete) no read returns the points that were acknowledged before
 /// the call; points written afterwards are not touched.
 ///
-/// **Flushing.** [`absorb`](Store::absorb) takes whole runs from a head in front; `Ok` means durable.
+/// **Flushing.** [`ingest_flush`](Store::ingest_flush) takes whole runs from a head in front; `Ok` means durable.
 ///
 /// **Cancellation.** Every future may be dropped at any time. A dropped write may or may not happen; if it leaves
 /// something half-visible, a repetition repairs it.
@@ -145,7 +145,7 @@ pub trait Store: Send + Sync {
     }
 
     /// Takes the flush of a head. The data is durable and findable before `Ok`; repeating a flush is harmless.
-    async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError>;
+    async fn ingest_flush(&self, flush: Flush<'_>) -> Result<FlushOutcome, StoreError>;
 
     /// The writes that the store's servers acknowledge but may lose; `None` if there are none or it is not known yet.
     async fn unsynced(&self) -> Option<Arc<dyn Unsynced>> {
@@ -305,7 +305,7 @@ pub struct Flush<'a> {
     /// Metadata by family that was received since the last flush, whether it changed or not.
     pub metadata: Vec<(String, Metadata)>,
     /// How fast the runs are written. A store that is not shared with other programs need not spread them.
-    pub pace: Pace,
+    pub pace: RatePacer,
 }
 
 /// Points of one series, in order of acceptance: chunks may overlap, and at equal timestamps the later chunk wins.
@@ -318,7 +318,7 @@ pub struct SeriesRun {
 
 /// The outcome of a flush.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Absorbed {
+pub struct FlushOutcome {
     /// Points stored.
     pub points: u64,
     /// Points that the store can never take; they are put into quarantine.

@@ -57,7 +57,7 @@ impl Listed for Labels {
 impl<T: Listed> Limited<T> {
     /// The first of some sorted items, each once, within the limit.
     pub fn first(sorted: impl IntoIterator<Item = T>, limit: ListSize) -> Self {
-        let mut list = Growing::new(limit);
+        let mut list = ListBuilder::new(limit);
         let _ = sorted.into_iter().try_for_each(|item| list.push(item));
         list.list
     }
@@ -99,7 +99,7 @@ impl Limited<String> {
         // Items behind the end of a cut list may be missing.
         let end = self.truncated.then(|| self.items.last().cloned());
         let mut known = self.items.into_iter().peekable();
-        let mut all = Growing::new(limit);
+        let mut all = ListBuilder::new(limit);
         walk(&mut |text| {
             if end.as_ref().is_some_and(|end| Some(text) > end.as_deref()) {
                 return ControlFlow::Break(());
@@ -119,13 +119,13 @@ impl Limited<String> {
 }
 
 /// A list that grows in order, each item once, until it is cut.
-struct Growing<T> {
+struct ListBuilder<T> {
     list: Limited<T>,
     bytes: usize,
     limit: ListSize,
 }
 
-impl<T: Listed> Growing<T> {
+impl<T: Listed> ListBuilder<T> {
     fn new(limit: ListSize) -> Self {
         let list = Limited { items: Vec::new(), truncated: false };
         Self { list, bytes: 0, limit }

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::exemplars::Gathered;
 use super::forecast::{Basis, Forecast, HistogramSizes, of_chunks};
 use super::{
-    Absorbed, ExemplarList, Flush, Limited, SelectHints, Selection, SeriesQuery, SeriesReader,
+    ExemplarList, Flush, FlushOutcome, Limited, SelectHints, Selection, SeriesQuery, SeriesReader,
     Stats, Store, StoreError, check_label_bytes,
 };
 use promkairos_chunk::Chunk;
@@ -26,11 +26,11 @@ use promkairos_model::{
 /// A store in memory.
 #[derive(Default)]
 pub struct MemoryStore {
-    state: Mutex<State>,
+    state: Mutex<Stored>,
 }
 
 #[derive(Default)]
-struct State {
+struct Stored {
     series: BTreeMap<Labels, Series>,
     metadata: BTreeMap<String, Metadata>,
     flushed_through: u64,
@@ -158,8 +158,8 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError> {
-        self.state.lock().absorb(flush)
+    async fn ingest_flush(&self, flush: Flush<'_>) -> Result<FlushOutcome, StoreError> {
+        self.state.lock().ingest_flush(flush)
     }
 
     async fn ready(&self) -> Result<(), StoreError> {
@@ -186,7 +186,7 @@ impl Store for MemoryStore {
     }
 }
 
-impl State {
+impl Stored {
     fn write(&mut self, batch: WriteBatch<'_>) -> WriteOutcome {
         let mut outcome = WriteOutcome { rejections: batch.rejections, ..Default::default() };
         let mut accepted = Vec::new();
@@ -234,8 +234,8 @@ impl State {
         outcome
     }
 
-    fn absorb(&mut self, flush: Flush<'_>) -> Result<Absorbed, StoreError> {
-        let mut absorbed = Absorbed::default();
+    fn ingest_flush(&mut self, flush: Flush<'_>) -> Result<FlushOutcome, StoreError> {
+        let mut absorbed = FlushOutcome::default();
         for run in flush.runs {
             for chunk in &run.chunks {
                 for point in chunk.points() {

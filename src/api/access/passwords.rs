@@ -19,8 +19,8 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use crate::config::Secret;
 use crate::limits::{PASSWORD_CHECKS, PASSWORD_CHECKS_PER_PEER, PASSWORD_WAIT};
+use crate::model::Secret;
 
 /// Most correct passwords in the cache; more than there are users, because bcrypt ignores all after
 /// 72 bytes, so several texts may match one hash.

@@ -15,11 +15,11 @@ use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 
+use super::admission::ListPermit;
 use super::parameters::Parameters;
+use super::response_budget::holding;
 use super::selected::{Make, Points, of_each_series};
 use super::slow::Watch;
-use super::turns::Turn;
-use super::unsent::holding;
 use super::workers::Caller;
 use super::{ApiError, AppState, matches};
 use crate::model::{Labels, TimeRange, Value, is_stale};
@@ -50,7 +50,7 @@ async fn written(
     state: &AppState,
     parameters: &Parameters,
     format: Format,
-) -> Result<(Vec<u8>, Turn), ApiError> {
+) -> Result<(Vec<u8>, ListPermit), ApiError> {
     let selectors = matches::parse_any(state, parameters.list("match[]")).await?;
     let selectors = selectors.map_err(ApiError::BadRequest)?;
     let now = state.clock.now_ms();

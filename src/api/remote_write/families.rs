@@ -2,8 +2,8 @@
 //!
 //! The embedded store keeps all metadata in memory, rewrites it whole on a change, and never deletes any. So its
 //! bytes have a limit. An entry of the same size as before is always accepted; a new family or longer texts are
-//! refused if they do not fit. A store that keeps metadata in memory reports it after a start (`learn`); the total
-//! may exceed the limit. Over Cassandra only metadata accepted since the start counts.
+//! refused if they do not fit. A store that keeps metadata in memory reports it after a start (`limiter_warmup`); the
+//! total may exceed the limit. Over Cassandra only metadata accepted since the start counts.
 //!
 //! Metadata counts from its acceptance, even if the store then fails to store it: the sender retries. A family is
 //! identified by a 64-bit hash of its name, with a random key of this process.

@@ -8,13 +8,13 @@
 
 mod active;
 mod families;
-mod gate;
-mod guard;
+mod ingest_limits;
 mod intake;
-mod learn;
+mod limiter_warmup;
 mod negotiate;
 mod rate;
-mod told;
+mod series_limiter;
+mod throttled_log;
 mod zstd_body;
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use tracing::{Instrument, info_span};
 
-use super::{ApiError, AppState, unsent};
+use super::{ApiError, AppState, response_budget};
 use crate::config::{SeriesAnswer, TypeAndUnitLabels, WriteLimits};
 use crate::model::{self, Protocol, Rejections, SampleTimes, ShownSize, WriteOutcome};
 use crate::storage::{MEMORY_LIMIT, StoreError};
@@ -35,9 +35,9 @@ use crate::wire::{self, Policy, WireError, snappy};
 
 use negotiate::Encoding;
 
-pub(crate) use gate::Gate;
+pub(crate) use ingest_limits::IngestLimits;
 pub(crate) use intake::{DECODED_SIZE, Intake, check_decoded};
-pub use learn::{learn_metadata, learn_series};
+pub use limiter_warmup::{learn_metadata, learn_series};
 
 /// Approximate least memory of a new series. Without room for it the store refuses new series.
 const NEW_SERIES_BYTES: u64 = 1 << 10;
@@ -112,7 +112,7 @@ impl Refusal {
         match self {
             Self::BodyTooLarge(_) => Some(intake::BODY_SIZE),
             Self::Limit { setting, .. } => Some(*setting),
-            Self::TooFast { .. } => Some(gate::SAMPLES_PER_SECOND),
+            Self::TooFast { .. } => Some(ingest_limits::SAMPLES_PER_SECOND),
             Self::UnsupportedType(_)
             | Self::BodyTooSlow(_)
             | Self::BodyBroken(_)
@@ -217,8 +217,8 @@ async fn accept(
 fn undecoded(error: WireError, limits: &WriteLimits) -> Refusal {
     let WireError::Limit { what, limit } = error else { return error.into() };
     let (setting, most) = match what {
-        wire::SERIES => (gate::SERIES_PER_REQUEST, limits.series_per_request),
-        wire::SAMPLES => (gate::SAMPLES_PER_REQUEST, limits.samples_per_request),
+        wire::SERIES => (ingest_limits::SERIES_PER_REQUEST, limits.series_per_request),
+        wire::SAMPLES => (ingest_limits::SAMPLES_PER_REQUEST, limits.samples_per_request),
         _ => return error.into(),
     };
     Refusal::Limit { what: format!("more than {limit} {what}"), setting, most: most.to_string() }
@@ -271,7 +271,9 @@ fn respond(
 fn refused_status(rejections: &Rejections, beyond_series: SeriesAnswer) -> StatusCode {
     let only = |passes: fn(&str) -> bool| rejections.counts().iter().all(|(why, _)| passes(why));
     let may_pass = match beyond_series {
-        SeriesAnswer::Retry => only(|why| why == MEMORY_LIMIT || guard::SETTINGS.contains(&why)),
+        SeriesAnswer::Retry => {
+            only(|why| why == MEMORY_LIMIT || series_limiter::SETTINGS.contains(&why))
+        }
         SeriesAnswer::Drop => only(|why| why == MEMORY_LIMIT),
     };
     if may_pass { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::BAD_REQUEST }
@@ -293,7 +295,7 @@ fn count(outcome: &WriteOutcome, metrics: &IngestMetrics) {
 /// Most bytes of a reason in the answer.
 const LINE: usize = 480;
 /// The answer for stored data needs no reservation: all lines with their ends, and the last one, fit.
-const _: () = assert!(Rejections::KEPT * (LINE + "…\n".len()) + 64 <= unsent::LITTLE);
+const _: () = assert!(Rejections::KEPT * (LINE + "…\n".len()) + 64 <= response_budget::LITTLE);
 
 /// The reasons, one a line, the first one first: senders log the first 256 or 1,024 bytes.
 fn reasons(rejections: &Rejections) -> String {

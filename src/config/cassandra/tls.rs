@@ -16,6 +16,7 @@ use super::super::digest::{Digest, sha256};
 use super::super::pem::certificates;
 use super::super::raw::Raw;
 use super::super::{ConfigError, switch};
+use crate::storage::cassandra::Tls;
 
 const CA: &str = "cassandra-tls-ca";
 const CERT: &str = "cassandra-tls-cert";
@@ -27,12 +28,8 @@ pub(in super::super) const FILES: [&str; 3] = [CA, CERT, KEY];
 /// Encryption of the connections.
 #[derive(Debug, Clone)]
 pub struct TlsConfig {
-    /// PEM file with the authorities; for messages.
-    pub ca_file: PathBuf,
-    /// Verifies the certificates of servers.
-    pub servers: Arc<WebPkiServerVerifier>,
-    /// The client's certificate and its key, for servers that ask for one.
-    pub client: Option<Arc<CertifiedKey>>,
+    /// What connections use.
+    pub connections: Tls,
     /// PEM file with that key.
     pub key_file: Option<PathBuf>,
     /// SHA-256 of the files with authorities, certificate and key.
@@ -52,7 +49,7 @@ impl TlsConfig {
             authorities.add(certificate).map_err(|why| (CA, why.to_string()))?;
         }
         let provider = Arc::new(ring::default_provider());
-        let servers =
+        let nodes =
             WebPkiServerVerifier::builder_with_provider(authorities.into(), provider.clone())
                 .build()
                 .map_err(|why| (CA, why.to_string()))?;
@@ -71,7 +68,8 @@ impl TlsConfig {
                 Some(Arc::new(both))
             }
         };
-        Ok(Self { ca_file: ca_file.to_owned(), servers, client, key_file, digests })
+        let connections = Tls { ca_file: ca_file.to_owned(), nodes, client };
+        Ok(Self { connections, key_file, digests })
     }
 
     pub(super) fn from_raw(raw: &Raw) -> Result<Option<Self>, ConfigError> {

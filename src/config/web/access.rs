@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 use bcrypt::HashParts;
 
+use super::super::ConfigError;
 use super::super::digest::{Digest, sha256};
 use super::super::keys::{Key, REFUSED};
-use super::super::{ConfigError, Secret};
 use super::files::Files;
 use super::yaml::Entry;
+use crate::model::Secret;
 
 /// What a request may require.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

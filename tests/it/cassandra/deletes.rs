@@ -215,7 +215,7 @@ async fn a_flush_of_very_many_exemplars_and_families_comes_back_whole() {
     let metadata: Vec<(String, Metadata)> = (0..FAMILIES).map(metadata).collect();
     let (sent, told) = (exemplars.clone(), metadata.clone());
     let flush = Flush { exemplars, metadata, ..flush(Vec::new()) };
-    assert_eq!(store.absorb(flush).await.expect("absorbed").refused, 0);
+    assert_eq!(store.ingest_flush(flush).await.expect("absorbed").refused, 0);
     let found =
         store.exemplars(&named("rpc"), TimeRange::ALL, usize::MAX).await.expect("exemplars");
     // Not `assert_eq`, which would print all of them.
@@ -233,7 +233,7 @@ async fn a_flush_carries_the_stamps_of_acceptance() {
     let mut chunks = run(&[(10, 1.0, early), (20, 2.0, early + 1), (30, f64::NAN, early + 2)]);
     chunks.extend(run(&[(20, 9.0, early + 3)]));
     let runs = vec![SeriesRun { labels: up.clone(), chunks: chunks.clone() }];
-    let absorbed = store.absorb(flush(runs)).await.expect("absorbed");
+    let absorbed = store.ingest_flush(flush(runs)).await.expect("absorbed");
     assert_eq!((absorbed.points, absorbed.refused), (4, 0));
     let want = [(10, 1.0), (20, 9.0), (30, f64::NAN)].map(|(t, v): (i64, f64)| (t, v.to_bits()));
     assert_eq!(bits(&read(&store, &named("up"), TimeRange::ALL).await[&up]), want);
@@ -244,7 +244,7 @@ async fn a_flush_carries_the_stamps_of_acceptance() {
     assert_eq!(stamps, [0, 3, 2]);
     // What was written through later is not undone by a flush that comes again.
     Request::default().floats(&up, &[(10, 5.0)]).write(&store).await;
-    store.absorb(flush(vec![SeriesRun { labels: up.clone(), chunks }])).await.expect("again");
+    store.ingest_flush(flush(vec![SeriesRun { labels: up.clone(), chunks }])).await.expect("again");
     let all = read(&store, &named("up"), TimeRange::new(10, 10)).await;
     assert_eq!(bits(&all[&up]), [(10, 5.0f64.to_bits())]);
     // A delete accepted before some of the points hides only the others.
@@ -285,7 +285,7 @@ async fn a_flush_puts_what_cannot_be_stored_into_quarantine_and_goes_on() {
         let run = |labels: &Labels| SeriesRun { labels: labels.clone(), chunks: points.clone() };
         flush(runs.map(run).into())
     };
-    let absorbed = store.absorb(flushed()).await.expect("absorbed");
+    let absorbed = store.ingest_flush(flushed()).await.expect("absorbed");
     assert_eq!((absorbed.points, absorbed.refused, absorbed.reasons.len()), (2, 2, 1));
     assert_eq!(bits(&read(&store, &named("up"), TimeRange::ALL).await[&good]).len(), 2);
     let lines = quarantined(&quarantine);
@@ -303,7 +303,7 @@ async fn a_flush_puts_what_cannot_be_stored_into_quarantine_and_goes_on() {
         assert!(lines[at]["reason"].as_str().is_some_and(|why| why.contains("NUL")), "{lines:?}");
     }
     // A flush that comes again leaves nothing twice.
-    store.absorb(flushed()).await.expect("absorbed again");
+    store.ingest_flush(flushed()).await.expect("absorbed again");
     assert_eq!(quarantined(&quarantine), lines);
     keyspace.drop().await;
 }

@@ -128,7 +128,7 @@ async fn refused_alone(options: Options, quarantine: &Path, buckets: u32, why: &
         flush(vec![run(&plain, &many), wide, small])
     };
     for _ in 0..2 {
-        let absorbed = store.absorb(flushed()).await.expect("absorbed");
+        let absorbed = store.ingest_flush(flushed()).await.expect("absorbed");
         assert_eq!((absorbed.points, absorbed.refused), (many.len() as u64 + 1, 1));
     }
     let lines = quarantined(quarantine);

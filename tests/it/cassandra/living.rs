@@ -60,7 +60,7 @@ const PERIOD: usize = 3;
 const RESTART: usize = 10;
 
 /// How long everything takes.
-struct Pace {
+struct RatePacer {
     /// Milliseconds of a row.
     row: i64,
     /// Seconds that samples live.
@@ -69,13 +69,13 @@ struct Pace {
     pause: Duration,
 }
 
-fn pace() -> Pace {
+fn pace() -> RatePacer {
     let milliseconds = Duration::from_millis;
     let (row, retention, lasts, pause) = match long() {
         false => (5_000, 12, milliseconds(40_000), milliseconds(400)),
         true => (60_000, 120, milliseconds(600_000), milliseconds(1_000)),
     };
-    Pace { row, retention, lasts, pause }
+    RatePacer { row, retention, lasts, pause }
 }
 
 /// What happened so far.
@@ -96,7 +96,7 @@ struct Life {
     kairosdb: KairosDb,
     backend: Backend,
     retention: String,
-    pace: Pace,
+    pace: RatePacer,
     model: Model,
     random: StdRng,
     /// The beginning of old time, in milliseconds since 1970.

@@ -51,7 +51,7 @@ async fn what_is_wrong_with_a_table_costs_no_point() {
         let points = [(time, 1.5), (time + 100, f64::INFINITY)];
         // One row alone, then a batch of them.
         for (series, points) in [(&two()[..1], &points[..1]), (&two()[..], &points[..])] {
-            let error = store.absorb(flush_of(series, points)).await;
+            let error = store.ingest_flush(flush_of(series, points)).await;
             let error = error.expect_err("the table is not what it was");
             assert!(matches!(error, StoreError::Backend { .. }), "{error:?}");
             let text = error.to_string();
@@ -61,7 +61,7 @@ async fn what_is_wrong_with_a_table_costs_no_point() {
         assert!(!quarantine.exists());
         keyspace.cql("DROP TABLE IF EXISTS {k}.data_points").await;
         keyspace.cql(POINTS).await;
-        let absorbed = store.absorb(flush_of(&two(), &points)).await.expect("mended");
+        let absorbed = store.ingest_flush(flush_of(&two(), &points)).await.expect("mended");
         assert_eq!((absorbed.points, absorbed.refused), (4, 0));
         for series in &two() {
             let all = read(&store, &named("up"), TimeRange::ALL).await;
@@ -85,7 +85,7 @@ async fn a_row_that_is_too_large_is_refused_alone() {
     let pairs: Vec<(&str, &str)> = tags.chain([("__name__", "up")]).collect();
     let (wide, [good, _]) = (labels(&pairs), two());
     let flush = flush_of(&[wide.clone(), good.clone()], &[(10, 1.5)]);
-    let absorbed = store.absorb(flush).await.expect("absorbed");
+    let absorbed = store.ingest_flush(flush).await.expect("absorbed");
     assert_eq!((absorbed.points, absorbed.refused), (1, 1));
     let lines = quarantined(&quarantine);
     assert_eq!(lines.len(), 1);

@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use promkairos::config::TlsConfig;
 use promkairos::model::{Matcher, MetricType, TimeRange};
-use promkairos::storage::cassandra::{
-    CassandraStore, Credentials, Options, Role, TlsConfig, WindowPath,
-};
+use promkairos::storage::cassandra::{CassandraStore, Credentials, Options, Role, Tls, WindowPath};
 use promkairos::storage::{Store, StoreError};
 use promkairos::telemetry::CassandraMetrics;
 use rand::SeedableRng;
@@ -34,8 +33,8 @@ pub(super) fn address() -> String {
 }
 
 /// The files of TLS, with this of the authorities.
-fn tls(ca: &str, client: Option<(&Path, &Path)>) -> TlsConfig {
-    TlsConfig::read(&pem(ca), client).expect("valid")
+fn tls(ca: &str, client: Option<(&Path, &Path)>) -> Tls {
+    TlsConfig::read(&pem(ca), client).expect("valid").connections
 }
 
 /// What gets in.
@@ -173,11 +172,11 @@ async fn a_permission_that_is_taken_away_costs_no_point() {
     // No late ones, of which `service_index` would have to tell first.
     let time = now();
     let flush = || flush_of(std::slice::from_ref(&up), &[(time, 1.0), (time + 1, f64::INFINITY)]);
-    store.absorb(flush()).await.expect("absorbed");
+    store.ingest_flush(flush()).await.expect("absorbed");
 
     root.cql(format!("REVOKE MODIFY ON KEYSPACE {keyspace} FROM {role}")).await;
     // A node remembers permissions for a moment.
-    let error = eventually("the flush fails", async || match store.absorb(flush()).await {
+    let error = eventually("the flush fails", async || match store.ingest_flush(flush()).await {
         Ok(absorbed) => Err(format!("{absorbed:?}")),
         Err(error) => Ok(error),
     });
@@ -188,7 +187,7 @@ async fn a_permission_that_is_taken_away_costs_no_point() {
     assert!(!quarantine.exists());
     root.cql(format!("GRANT MODIFY ON KEYSPACE {keyspace} TO {role}")).await;
     eventually("the flush goes through", async || {
-        store.absorb(flush()).await.map_err(|error| error.to_string())
+        store.ingest_flush(flush()).await.map_err(|error| error.to_string())
     })
     .await;
     assert!(!quarantine.exists());

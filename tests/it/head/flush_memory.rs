@@ -62,7 +62,7 @@ impl Front for Watched {
         Ok(&*self.store)
     }
 
-    async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError> {
+    async fn ingest_flush(&self, flush: Flush<'_>) -> Result<FlushOutcome, StoreError> {
         let Flush { through, runs, exemplars, days, metadata, pace } = flush;
         let runs: Vec<_> = runs.collect();
         let chunks = runs.iter().flat_map(|run| &run.chunks);
@@ -85,7 +85,7 @@ impl Front for Watched {
         }
         let runs = Box::new(runs.into_iter());
         let flush = Flush { through, runs, exemplars, days, metadata, pace };
-        let absorbed = self.store.absorb(flush).await?;
+        let absorbed = self.store.ingest_flush(flush).await?;
         match self.held {
             Some((held, _)) if number == held => Err(self.hold().await),
             _ => Ok(absorbed),

@@ -17,13 +17,13 @@ impl Front for Paced {
         Ok(&self.store)
     }
 
-    async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError> {
+    async fn ingest_flush(&self, flush: Flush<'_>) -> Result<FlushOutcome, StoreError> {
         let Flush { through, runs, exemplars, days, metadata, pace } = flush;
         let runs: Vec<_> = runs.collect();
         self.flushes.fetch_add(1, Ordering::SeqCst);
         pace.wait(runs.len().saturating_sub(1)).await;
         let runs = Box::new(runs.into_iter());
-        self.store.absorb(Flush { through, runs, exemplars, days, metadata, pace }).await
+        self.store.ingest_flush(Flush { through, runs, exemplars, days, metadata, pace }).await
     }
 }
 

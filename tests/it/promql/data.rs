@@ -17,7 +17,7 @@ pub(super) async fn add(store: &MemoryStore, series: &[(Labels, Vec<Point>)]) {
     let runs = Box::new(runs.collect::<Vec<_>>().into_iter());
     let (exemplars, days, metadata, pace) = Default::default();
     let flush = Flush { through: 0, runs, exemplars, days, metadata, pace };
-    store.absorb(flush).await.expect("chunks that were just encoded");
+    store.ingest_flush(flush).await.expect("chunks that were just encoded");
 }
 
 /// A store of `series` series named `m` with a point each of so many times 15 seconds.

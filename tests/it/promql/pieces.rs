@@ -14,7 +14,7 @@ use promkairos::promql::{
 };
 use promkairos::storage::memory::MemoryStore;
 use promkairos::storage::{
-    Absorbed, ExemplarList, Flush, Forecast, Limited, SelectHints, Selection, SeriesQuery,
+    ExemplarList, Flush, FlushOutcome, Forecast, Limited, SelectHints, Selection, SeriesQuery,
     SeriesReader, Stats, Store, StoreError,
 };
 use rand::rngs::SmallRng;
@@ -242,8 +242,8 @@ impl Store for ShortRuns {
         self.0.delete(matchers, range).await
     }
 
-    async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError> {
-        self.0.absorb(flush).await
+    async fn ingest_flush(&self, flush: Flush<'_>) -> Result<FlushOutcome, StoreError> {
+        self.0.ingest_flush(flush).await
     }
 
     async fn ready(&self) -> Result<(), StoreError> {

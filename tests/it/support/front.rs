@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use promkairos::model::{Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
 use promkairos::storage::{
-    Absorbed, ExemplarList, Flush, Limited, SelectHints, Selection, SeriesQuery, Stats, Store,
+    ExemplarList, Flush, FlushOutcome, Limited, SelectHints, Selection, SeriesQuery, Stats, Store,
     StoreError,
 };
 
@@ -23,8 +23,8 @@ pub(crate) trait Front: Send + Sync {
     }
 
     /// Changes a flush before it reaches the store.
-    async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError> {
-        self.behind()?.absorb(flush).await
+    async fn ingest_flush(&self, flush: Flush<'_>) -> Result<FlushOutcome, StoreError> {
+        self.behind()?.ingest_flush(flush).await
     }
 
     /// Changes the check for readiness.
@@ -103,8 +103,8 @@ impl<F: Front> Store for Fronted<F> {
         self.0.behind()?.delete_accepted(matchers, range, accepted).await
     }
 
-    async fn absorb(&self, flush: Flush<'_>) -> Result<Absorbed, StoreError> {
-        self.0.absorb(flush).await
+    async fn ingest_flush(&self, flush: Flush<'_>) -> Result<FlushOutcome, StoreError> {
+        self.0.ingest_flush(flush).await
     }
 
     async fn ready(&self) -> Result<(), StoreError> {

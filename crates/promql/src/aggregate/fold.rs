@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::grouping::Groups;
-use super::pieces::Pieces;
+use super::pieces::GroupFolder;
 use crate::annotations::Note;
 use crate::budget::Held;
 use crate::context::Context;
@@ -105,7 +105,7 @@ pub(super) struct Folded<F: Fold> {
     groups: Arc<Groups>,
     fold: Arc<F>,
     /// Set if the input folds pieces.
-    pieces: Option<Arc<Pieces<F>>>,
+    pieces: Option<Arc<GroupFolder<F>>>,
     states: Vec<Option<(F::State, Held)>>,
     steps: usize,
     read: usize,
@@ -123,7 +123,7 @@ impl<F: Fold> Folded<F> {
         context: &Arc<Context>,
     ) -> BoxOperator {
         let (fold, groups) = (Arc::new(fold), Arc::new(groups));
-        let pieces = Pieces::new(&fold, &groups, steps);
+        let pieces = GroupFolder::new(&fold, &groups, steps);
         let pieces = pieces.filter(|pieces| input.fold_pieces(Arc::clone(pieces) as _));
         Box::new(Self {
             input,
@@ -148,7 +148,7 @@ impl<F: Fold> Folded<F> {
         }
     }
 
-    fn read_piece(&mut self, pieces: &Pieces<F>) -> Result<(), QueryError> {
+    fn read_piece(&mut self, pieces: &GroupFolder<F>) -> Result<(), QueryError> {
         let piece = self.read / PIECE;
         let length = PIECE.min(self.groups.of_series.len() - self.read);
         if !self.input.next_folded()? {

@@ -20,7 +20,7 @@ use crate::points::Points;
 const MOST_GROUPS: usize = 4;
 
 /// Folds pieces, and keeps the states until they are taken.
-pub(super) struct Pieces<F: Fold> {
+pub(super) struct GroupFolder<F: Fold> {
     fold: Arc<F>,
     joins: Joins<F::State>,
     groups: Arc<Groups>,
@@ -31,7 +31,7 @@ pub(super) struct Pieces<F: Fold> {
 /// The groups that a piece has series of, and their states.
 type States<F> = Vec<(usize, <F as Fold>::State)>;
 
-impl<F: Fold> Pieces<F> {
+impl<F: Fold> GroupFolder<F> {
     /// `None` for a fold whose states cannot be joined.
     pub(super) fn new(fold: &Arc<F>, groups: &Arc<Groups>, steps: usize) -> Option<Arc<Self>> {
         let joins = fold.joins()?;
@@ -56,7 +56,7 @@ impl<F: Fold> Pieces<F> {
     }
 }
 
-impl<F: Fold> PieceFolder for Pieces<F> {
+impl<F: Fold> PieceFolder for GroupFolder<F> {
     fn wants(&self, piece: usize) -> bool {
         let mut found = [usize::MAX; MOST_GROUPS];
         let groups = self.groups_of(piece);

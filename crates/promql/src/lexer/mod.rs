@@ -26,7 +26,7 @@ pub(super) struct Lexer<'a> {
     at: usize,
     mode: Mode,
     open_parens: usize,
-    window: Window,
+    window: Bracket,
     /// Whether the window has a number or a query-time word. Only then a colon may follow.
     seen_duration: bool,
     names: NameRule,
@@ -41,7 +41,7 @@ enum Mode {
 
 /// Whether a `[` is open, and whether its colon was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Window {
+enum Bracket {
     Closed,
     BeforeColon,
     AfterColon,
@@ -57,7 +57,7 @@ impl<'a> Lexer<'a> {
             at: 0,
             mode: Mode::Plain,
             open_parens: 0,
-            window: Window::Closed,
+            window: Bracket::Closed,
             seen_duration: false,
             names: NameRule::new(names),
         }
@@ -82,7 +82,7 @@ impl<'a> Lexer<'a> {
         let Some(c) = self.bump() else {
             return match self.window {
                 _ if self.open_parens > 0 => Err(self.error("unclosed left parenthesis")),
-                Window::Closed => Ok(Some(Kind::End)),
+                Bracket::Closed => Ok(Some(Kind::End)),
                 _ => Err(self.error("unclosed left bracket")),
             };
         };
@@ -117,7 +117,7 @@ impl<'a> Lexer<'a> {
                 Kind::LeftBrace
             }
             '[' => return self.open_window().map(Some),
-            ']' if self.window == Window::Closed => {
+            ']' if self.window == Bracket::Closed => {
                 return Err(self.error("unexpected right bracket ']'"));
             }
             ']' => self.close_window(),
@@ -181,11 +181,11 @@ impl<'a> Lexer<'a> {
                     self.error_here("unexpected colon before duration in duration expression")
                 );
             }
-            ':' if self.window == Window::AfterColon => {
+            ':' if self.window == Bracket::AfterColon => {
                 return Err(self.error_here("unexpected repeated colon in duration expression"));
             }
             ':' => {
-                self.window = Window::AfterColon;
+                self.window = Bracket::AfterColon;
                 Kind::Colon
             }
             '(' | ')' => return self.paren(c).map(Some),
@@ -223,17 +223,17 @@ impl<'a> Lexer<'a> {
     }
 
     fn open_window(&mut self) -> Result<Kind, Box<ParseError>> {
-        if self.window != Window::Closed {
+        if self.window != Bracket::Closed {
             return Err(self.error("unexpected left bracket '['"));
         }
-        self.window = Window::BeforeColon;
+        self.window = Bracket::BeforeColon;
         self.seen_duration = false;
         self.mode = Mode::Duration;
         Ok(Kind::LeftBracket)
     }
 
     fn close_window(&mut self) -> Kind {
-        self.window = Window::Closed;
+        self.window = Bracket::Closed;
         self.mode = Mode::Plain;
         Kind::RightBracket
     }
@@ -241,11 +241,13 @@ impl<'a> Lexer<'a> {
     /// A word that begins with a letter or a colon. In a window only the words of durations are
     /// valid, and a colon is a token of its own.
     fn word(&mut self, first: char) -> Result<Kind, Box<ParseError>> {
-        if self.window != Window::Closed {
+        if self.window != Bracket::Closed {
             return match first {
-                ':' if self.window == Window::AfterColon => Err(self.error("unexpected colon ':'")),
+                ':' if self.window == Bracket::AfterColon => {
+                    Err(self.error("unexpected colon ':'"))
+                }
                 ':' => {
-                    self.window = Window::AfterColon;
+                    self.window = Bracket::AfterColon;
                     Ok(Kind::Colon)
                 }
                 _ => self.duration_word(first).ok_or_else(|| {

@@ -370,7 +370,7 @@ mod tests {
         let runs = Box::new((0..series).map(run).collect::<Vec<_>>().into_iter());
         let (exemplars, days, metadata, pace) = Default::default();
         let flush = Flush { through: 0, runs, exemplars, days, metadata, pace };
-        store.absorb(flush).await.expect("chunks that were just encoded");
+        store.ingest_flush(flush).await.expect("chunks that were just encoded");
         store
     }
 

@@ -4,9 +4,9 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use super::growing::{Columns, Growing};
 use super::kernels::{Kernel, Now};
 use super::merged::Merged;
+use super::rate::{Columns, RateKernel};
 use super::runs::{Runs, SeriesWork};
 use super::sliding::{Frame, Sliding, Tracks};
 use super::{BoxOperator, Operator, PieceFolder, Series};
@@ -133,7 +133,7 @@ impl WindowFunction {
         let Some(growth) = self.kernel.growth().filter(|_| floats && every_step) else {
             return Ok(false);
         };
-        let Some(mut growing) = Growing::new(growth, &self.frame, columns) else {
+        let Some(mut growing) = RateKernel::new(growth, &self.frame, columns) else {
             return Ok(false);
         };
         points.clear(self.steps.count());

@@ -144,10 +144,7 @@ pub(crate) enum Source {
         matchers: Vec<Matcher>,
     },
     /// An expression evaluated at steps of its own.
-    Subquery {
-        node: Box<Node>,
-        steps: Steps,
-    },
+    Subquery { node: Box<Node>, steps: Steps },
 }
 
 /// A function and its arguments.

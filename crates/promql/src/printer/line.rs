@@ -22,7 +22,7 @@ impl Display for Expr {
             Self::String(node) => node.fmt(f),
             Self::Selector(node) => node.fmt(f),
             Self::Matrix(node) => node.fmt(f),
-            Self::Subquery(node) => write!(f, "{}{}", node.expr, Window(node)),
+            Self::Subquery(node) => write!(f, "{}{}", node.expr, SubqueryRange(node)),
             Self::Call(node) => node.fmt(f),
             Self::Aggregate(node) => node.fmt(f),
             Self::Binary(node) => {
@@ -169,9 +169,9 @@ impl Display for DurationForm {
 }
 
 /// The window of a subquery, with `@` and `offset`.
-pub(super) struct Window<'a>(pub(super) &'a Subquery);
+pub(super) struct SubqueryRange<'a>(pub(super) &'a Subquery);
 
-impl Display for Window<'_> {
+impl Display for SubqueryRange<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Subquery { range, step, when, .. } = self.0;
         write!(f, "[{}:", Length(range))?;

@@ -6,7 +6,7 @@
 use std::fmt::{self, Display, Write as _};
 
 use super::super::ast::Expr;
-use super::line::{Head, Operator, Window};
+use super::line::{Head, Operator, SubqueryRange};
 
 /// Bytes of a line, its indentation not counted.
 const WIDTH: usize = 100;
@@ -31,7 +31,7 @@ impl Expr {
             }
             Self::Subquery(node) if !fits(self) => {
                 node.expr.write_pretty(out, level);
-                push(out, &Window(node));
+                push(out, &SubqueryRange(node));
             }
             Self::Subquery(_) => push(out, self),
             Self::Binary(node) if !fits(self) => {

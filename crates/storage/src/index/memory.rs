@@ -14,7 +14,7 @@ use roaring::RoaringBitmap;
 use crate::StoreError;
 use promkairos_model::{Label, LabelPlace, LabelRef, LabelTexts, Labels, LabelsRef};
 
-use super::names::{self, Name, Names, Place, growth};
+use super::names::{self, Name, Names, PairSlot, growth};
 use super::postings::{Ids, Left, Postings, Sets, bitmap_bytes, bitmap_of_sorted};
 use super::{LabelIndex, ValueJudge};
 
@@ -69,11 +69,11 @@ impl MemoryIndex {
         let Self { names, pairs, texts, free, sets, hasher, .. } = self;
         let label_of = |pair: u32| texts.get(pairs[pair as usize].label);
         let place = match names.look_up(label, hasher, label_of) {
-            Place::Pair(pair) => {
+            PairSlot::Pair(pair) => {
                 sets.insert(&mut pairs[pair as usize].postings, series);
                 return pair;
             }
-            Place::None(place) => place,
+            PairSlot::None(place) => place,
         };
         let new = Pair { label: texts.insert(label), postings: Postings::One(series) };
         let pair = match free.pop() {
@@ -243,8 +243,8 @@ impl MemoryIndex {
     fn find(&self, name: &str, value: &str) -> Option<Ids<'_>> {
         let label = Label::new(name, value);
         match self.names.look_up(label.as_ref(), &self.hasher, |pair| self.label(pair)) {
-            Place::Pair(pair) => Some(self.ids_of(pair)),
-            Place::None(_) => None,
+            PairSlot::Pair(pair) => Some(self.ids_of(pair)),
+            PairSlot::None(_) => None,
         }
     }
 

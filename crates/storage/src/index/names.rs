@@ -45,7 +45,7 @@ pub(super) struct Many {
 }
 
 /// The place of the pair of a label.
-pub(super) enum Place {
+pub(super) enum PairSlot {
     Pair(u32),
     /// There is no pair yet; a new one belongs here.
     None(Vacant),
@@ -65,11 +65,11 @@ impl Names {
         label: LabelRef<'_>,
         hasher: &DefaultHashBuilder,
         label_of: impl Fn(u32) -> LabelRef<'a>,
-    ) -> Place {
+    ) -> PairSlot {
         let (name, _) = label.pair();
         let hash = hasher.hash_one(name);
         let Some(known) = self.table.find(hash, |known| known.is(name, &label_of)) else {
-            return Place::None(Vacant { name: hash, label: None });
+            return PairSlot::None(Vacant { name: hash, label: None });
         };
         let of_label = hasher.hash_one(label.as_bytes());
         let found = match known {
@@ -77,8 +77,8 @@ impl Names {
             Name::Many(many) => many.pairs.find(of_label, |pair| label_of(*pair) == label).copied(),
         };
         match found {
-            Some(pair) => Place::Pair(pair),
-            None => Place::None(Vacant { name: hash, label: Some(of_label) }),
+            Some(pair) => PairSlot::Pair(pair),
+            None => PairSlot::None(Vacant { name: hash, label: Some(of_label) }),
         }
     }
 

@@ -54,7 +54,7 @@ async fn late_writes_and_deletes_are_seen_at_once() {
         let point = Point { timestamp: 10, start_timestamp: 0, value: Value::Float(value + 0.5) };
         chunks.push(&point, now());
         let runs = vec![SeriesRun { labels: up.clone(), chunks: chunks.finish() }];
-        writer.absorb(flush(runs)).await.expect("absorbed");
+        writer.ingest_flush(flush(runs)).await.expect("absorbed");
         expected.insert(10, value + 0.5);
         check(&expected).await;
         writer.delete_accepted(&named("up"), TimeRange::new(20, 20), now()).await.expect("deleted");
@@ -85,11 +85,11 @@ async fn a_flush_raises_an_epoch_before_its_first_late_point_and_after_its_last(
     let mut runs: Vec<SeriesRun> = (0..30).map(|number| run("many", number, 0, 2_000)).collect();
     runs.extend([run("fresh", 0, now() + HOUR, 10), run("one", 0, 5, 1)]);
     runs.sort_by(|a, b| a.labels.cmp(&b.labels));
-    let absorbed = store.absorb(flush(runs)).await.expect("absorbed");
+    let absorbed = store.ingest_flush(flush(runs)).await.expect("absorbed");
     assert_eq!((absorbed.points, raised()), (60_011, 4));
     keyspace.cql("DROP TABLE {k}.data_points").await;
     let runs = vec![run("many", 0, 0, 10), run("one", 0, 5, 1)];
-    store.absorb(flush(runs)).await.expect_err("there is no table");
+    store.ingest_flush(flush(runs)).await.expect_err("there is no table");
     assert_eq!(raised(), 8);
     keyspace.drop().await;
 }

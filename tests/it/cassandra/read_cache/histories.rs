@@ -37,7 +37,7 @@ async fn happens(random: &mut StdRng, keyspace: &TestKeyspace, stores: [&Cassand
                 chunks.push(&Point { timestamp, start_timestamp: 0, value }, now());
             }
             let runs = [SeriesRun { labels: series, chunks: chunks.finish() }];
-            store.absorb(flush(runs.into())).await.expect("absorbed");
+            store.ingest_flush(flush(runs.into())).await.expect("absorbed");
         }
         // A row of another type, which nobody had before.
         3 if time >= 0 => {

@@ -1,0 +1,118 @@
+//! The rows of the tag index that must exist before a fix makes a row of `row_keys` visible to
+//! readers: readers rely on the tag index where it covers, and do not check whether a row came later.
+//!
+//! As adapters do: rows for each tag that the keyspace records, whatever the tag covers, since it may
+//! be built at this moment; and for each tag that KairosDB is configured to index. Other missing rows
+//! are findings of their own (`stages`).
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use scylla::response::PagingState;
+
+use super::super::executor::{Failure, unreadable};
+use super::super::stamp::now_ms;
+use super::super::tag_index::{Configured, Coverage, has_tag};
+use super::super::window::WindowKey;
+use super::Doctor;
+use super::judge::key_of;
+use super::look::{WindowRow, owned};
+use promkairos_kairos::index::{IndexedTags, RowKeyRow, TagIndexRow, TimeIndexRow};
+use promkairos_kairos::{DataType, TableName, Tags};
+use promkairos_storage::StoreError;
+
+/// The tags that are indexed now.
+pub(super) struct IndexTags<'a> {
+    recorded: Coverage,
+    configured: &'a Configured,
+    /// Whether the table exists.
+    is_there: bool,
+}
+
+impl<'a> IndexTags<'a> {
+    pub(super) async fn read(doctor: &'a Doctor) -> Result<Self, StoreError> {
+        Ok(Self {
+            recorded: doctor.coverage().await?,
+            configured: &doctor.options.tag_index.metrics,
+            is_there: doctor.statements.tags.is_some(),
+        })
+    }
+
+    /// Whether no tag of any metric is indexed.
+    fn is_empty(&self) -> bool {
+        !self.is_there || self.recorded.is_empty() && self.configured.is_empty()
+    }
+
+    /// The rows that lead to a row of `row_keys`.
+    pub(super) fn rows(&self, row: &RowKeyRow) -> Vec<TagIndexRow> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let is_kairosdb = row.table_name == TableName::DataPoints;
+        let is_indexed = |tag: &&str| {
+            self.recorded.is_written(&row.metric, tag)
+                || is_kairosdb && has_tag(self.configured, &row.metric, tag)
+        };
+        let tags: BTreeSet<Box<str>> =
+            row.tags.iter().map(|(tag, _)| tag).filter(is_indexed).map(Box::from).collect();
+        TagIndexRow::of(&key_of(row), &IndexedTags::Only(tags))
+    }
+}
+
+impl Doctor {
+    /// Writes the missing ones of these rows for a window that readers do not see yet. Returns
+    /// whether all exist then.
+    pub(super) async fn write_tags_of_window(
+        &self,
+        window: &TimeIndexRow,
+    ) -> Result<bool, StoreError> {
+        let indexed = IndexTags::read(self).await?;
+        let mut all_stand = true;
+        if indexed.is_empty() {
+            return Ok(all_stand);
+        }
+        let statement = &self.statements.row_keys.window;
+        let (values, mut state) = (WindowKey::from(window).values(), PagingState::start());
+        loop {
+            self.pace.take(1).await;
+            let (result, next) = match self.executor.page(statement, values, &state).await {
+                Err(Failure::Unread(_)) => return Ok(false),
+                page => page?,
+            };
+            let rows = result.into_rows_result().map_err(|e| unreadable(statement.name, e))?;
+            for (data_type, tags, _) in owned::<WindowRow>(rows, statement.name)? {
+                let (Some(data_type), Some(tags)) = (data_type, tags) else { continue };
+                let Ok(tags) = Tags::from_pairs(tags) else { continue };
+                let TimeIndexRow { metric, table_name, row_time } = window.clone();
+                let data_type = DataType::parse(&data_type);
+                let row = RowKeyRow { metric, table_name, row_time, data_type, tags };
+                all_stand &= self.write_missing_tags(&row, &indexed).await?;
+            }
+            match next.into_paging_control_flow() {
+                ControlFlow::Break(()) => return Ok(all_stand),
+                ControlFlow::Continue(next) => state = next,
+            }
+        }
+    }
+
+    async fn write_missing_tags(
+        &self,
+        row: &RowKeyRow,
+        indexed: &IndexTags<'_>,
+    ) -> Result<bool, StoreError> {
+        let mut all_stand = true;
+        for tag in indexed.rows(row) {
+            // Its writer may have hashed other tags.
+            let stands = async || {
+                Ok::<_, StoreError>(self.hashes(&tag).await?.is_none_or(|found| !found.is_empty()))
+            };
+            if self.tag_row(&tag).await? || stands().await? {
+                continue;
+            }
+            let standing = self.row_key(row).await?;
+            let ttl = standing.map_or(0, |standing| standing.ttl_left(now_ms()));
+            all_stand &= self.write_tag(&tag, ttl).await?;
+        }
+        Ok(all_stand)
+    }
+}

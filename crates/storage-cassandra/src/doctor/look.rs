@@ -1,0 +1,459 @@
+//! Looks at single rows: what leads to a row of data, and what an index row leads to. Where a server gives up on a read
+//! because of tombstones, unread rows may exist, so nothing is reported.
+//!
+//! Every read keeps to the rate of the scan. What leads to a whole window is cached for a while, bounded, because its
+//! rows of data lie all over the ring.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::ControlFlow;
+
+use parking_lot::Mutex;
+use scylla::deserialize::row::DeserializeRow;
+use scylla::response::PagingState;
+use scylla::response::query_result::QueryRowsResult;
+use scylla::serialize::row::SerializeRow;
+
+use super::super::dead_cells::{DeadCells, Slices};
+use super::super::executor::{Failure, unreadable};
+use super::super::identity::Identity;
+use super::super::stamp::now_ms;
+use super::super::statements::Prepared;
+use super::super::tag_index::{Configured, Coverage, has_tag};
+use super::super::window::WindowKey;
+use super::Doctor;
+use super::judge::{Cells, Moment, Standing};
+use super::progress::Indexed;
+use super::scan::{ROWS_A_READ, tombstones};
+use promkairos_kairos::index::{IndexedTags, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
+use promkairos_kairos::{DataType, RowKey, RowTime, TableName, Tags};
+use promkairos_model::STALE_NAN_BITS;
+use promkairos_storage::StoreError;
+
+/// The most entries cached of each kind.
+const MOST_KEPT: usize = 100_000;
+/// Before every column of a row of data.
+const FIRST_COLUMN: [u8; 1] = [0];
+/// Behind every column of a row of data.
+const LAST_COLUMN: [u8; 8] = [u8::MAX; 8];
+
+/// The last column of a page of a row of data, and whether the next page is wanted.
+type Visited = (Option<Box<[u8]>>, ControlFlow<()>);
+/// `value`, its TTL and its write time.
+type StandingRow = (Option<String>, Option<i32>, Option<i64>);
+/// Data type, tags, `mtime` in milliseconds; the first two are null in a partition without rows.
+pub(super) type WindowRow = (Option<String>, Option<BTreeMap<String, String>>, Option<i64>);
+
+/// The rows that lead to windows, as read recently.
+#[derive(Default)]
+pub(super) struct Leads {
+    times: Mutex<HashMap<Identity, Option<Standing>>>,
+    names: Mutex<HashMap<Identity, bool>>,
+}
+
+impl Leads {
+    /// Forgets everything, so that it is read again.
+    pub(super) fn forget(&self) {
+        self.times.lock().clear();
+        self.names.lock().clear();
+    }
+
+    fn keep<T>(kept: &Mutex<HashMap<Identity, T>>, identity: Identity, value: T) {
+        let mut kept = kept.lock();
+        if kept.len() >= MOST_KEPT {
+            kept.clear();
+        }
+        kept.insert(identity, value);
+    }
+}
+
+pub(super) fn owned<R>(rows: QueryRowsResult, name: &'static str) -> Result<Vec<R>, StoreError>
+where
+    R: for<'f, 'm> DeserializeRow<'f, 'm>,
+{
+    let rows = rows.rows::<R>().map_err(|e| unreadable(name, e))?;
+    rows.collect::<Result<_, _>>().map_err(|e| unreadable(name, e))
+}
+
+/// Tags as `frozen<map<text, text>>` holds them.
+pub(super) fn map(tags: &Tags) -> BTreeMap<&str, &str> {
+    tags.iter().collect()
+}
+
+/// The tags that must lead to rows of data: those that the keyspace records. Where it records
+/// nothing of a tag: those that existing rows show, or that KairosDB is configured to index.
+pub(super) struct Expected<'a> {
+    pub(super) recorded: Coverage,
+    pub(super) configured: &'a Configured,
+    pub(super) shown: &'a Indexed,
+}
+
+impl Expected<'_> {
+    fn tags(&self, key: &RowKey) -> BTreeSet<Box<str>> {
+        let row_time = key.row_time.millis();
+        let shown = self.shown.tags(key.data_type.table_name(), &key.metric, key.row_time);
+        let is_kairosdb = key.data_type.table_name() == TableName::DataPoints;
+        let is_expected = |tag: &str| {
+            let recorded = self.recorded.demands(&key.metric, tag, row_time);
+            let is_configured = || is_kairosdb && has_tag(self.configured, &key.metric, tag);
+            recorded.unwrap_or_else(|| shown.contains(tag) || is_configured())
+        };
+        let tags = key.tags.iter().map(|(tag, _)| tag);
+        tags.filter(|tag| is_expected(tag)).map(Box::from).collect()
+    }
+}
+
+impl Doctor {
+    /// Reads what the keyspace records of its tag index.
+    pub(super) async fn coverage(&self) -> Result<Coverage, StoreError> {
+        match self.missing.contains(&"service_index") {
+            true => Ok(Coverage::default()),
+            false => Coverage::read(&self.executor.session, &self.options.keyspace).await,
+        }
+    }
+
+    /// Whether a statement finds a row. A read that a server gives up on counts as found.
+    pub(super) async fn has_rows(
+        &self,
+        prepared: &Prepared,
+        values: impl SerializeRow,
+    ) -> Result<bool, StoreError> {
+        self.pace.take(1).await;
+        match self.executor.run(prepared, values, self.executor.deadline()).await {
+            Err(Failure::Unread(_)) => Ok(true),
+            result => {
+                let rows = result?.into_rows_result().map_err(|e| unreadable(prepared.name, e))?;
+                Ok(rows.rows_num() > 0)
+            }
+        }
+    }
+
+    /// The rows of a small answer.
+    pub(super) async fn rows<R>(
+        &self,
+        prepared: &Prepared,
+        values: impl SerializeRow,
+    ) -> Result<Vec<R>, StoreError>
+    where
+        R: for<'f, 'm> DeserializeRow<'f, 'm>,
+    {
+        Ok(self.rows_as_far(prepared, values).await?)
+    }
+
+    /// The rows of a small answer; None where a server gives up on it.
+    pub(super) async fn rows_if_read<R>(
+        &self,
+        prepared: &Prepared,
+        values: impl SerializeRow,
+    ) -> Result<Option<Vec<R>>, StoreError>
+    where
+        R: for<'f, 'm> DeserializeRow<'f, 'm>,
+    {
+        match self.rows_as_far(prepared, values).await {
+            Err(Failure::Unread(_)) => Ok(None),
+            rows => Ok(Some(rows?)),
+        }
+    }
+
+    async fn rows_as_far<R>(
+        &self,
+        prepared: &Prepared,
+        values: impl SerializeRow,
+    ) -> Result<Vec<R>, Failure>
+    where
+        R: for<'f, 'm> DeserializeRow<'f, 'm>,
+    {
+        self.pace.take(1).await;
+        let result = self.executor.run(prepared, values, self.executor.deadline()).await?;
+        let name = prepared.name;
+        Ok(owned(result.into_rows_result().map_err(|e| unreadable(name, e))?, name)?)
+    }
+
+    /// The row of `row_keys`, if it exists.
+    pub(super) async fn row_key(&self, row: &RowKeyRow) -> Result<Option<Standing>, StoreError> {
+        let (metric, table, time) = WindowKey::from(row).values();
+        let values = (metric, table, time, row.data_type.as_str(), map(&row.tags));
+        let rows = self.rows::<StandingRow>(&self.statements.row_keys.get, values).await?;
+        Ok(rows.into_iter().next().map(standing))
+    }
+
+    /// The row of `row_key_time_index`, if it exists.
+    pub(super) async fn time(&self, row: &TimeIndexRow) -> Result<Option<Standing>, StoreError> {
+        let key = WindowKey::from(row);
+        let identity = key.identity();
+        if let Some(known) = self.leads.times.lock().get(&identity) {
+            return Ok(*known);
+        }
+        let rows = self.rows::<StandingRow>(&self.statements.times.get, key.values()).await?;
+        let found = rows.into_iter().next().map(standing);
+        Leads::keep(&self.leads.times, identity, found);
+        Ok(found)
+    }
+
+    /// Whether a name is in its list.
+    pub(super) async fn is_named(&self, row: &StringIndexRow) -> Result<bool, StoreError> {
+        let list = StringIndexRow::key(row.table_name);
+        let identity = Identity::of(&[list, row.metric.as_bytes()]);
+        if let Some(known) = self.leads.names.lock().get(&identity) {
+            return Ok(*known);
+        }
+        let values = (list, self.names.value(&row.metric));
+        let rows = self.rows::<(scylla::value::CqlValue,)>(&self.statements.names.get, values);
+        let found = !rows.await?.is_empty();
+        Leads::keep(&self.leads.names, identity, found);
+        Ok(found)
+    }
+
+    /// Whether the legacy index leads to a row of data.
+    pub(super) async fn is_in_legacy(&self, metric: &str, key: &[u8]) -> Result<bool, StoreError> {
+        let Some(legacy) = &self.statements.legacy else { return Ok(false) };
+        let values = (metric.as_bytes(), key);
+        Ok(!self.rows::<(Vec<u8>,)>(&legacy.get, values).await?.is_empty())
+    }
+
+    /// Whether the row has a cell. An unreadable row counts as if it had one.
+    pub(super) async fn has_data(&self, key: &[u8]) -> Result<bool, StoreError> {
+        let any = &self.statements.data.any;
+        self.pace.take(1).await;
+        match self.executor.run(any, (key,), self.executor.deadline()).await {
+            Ok(result) => {
+                let rows = result.into_rows_result().map_err(|e| unreadable(any.name, e))?;
+                return Ok(rows.rows_num() > 0);
+            }
+            Err(Failure::Unread(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut has_data = false;
+        let first = |_: &[u8]| {
+            has_data = true;
+            ControlFlow::Break(())
+        };
+        match self.values(key, first).await {
+            Err(Failure::Unread(_)) => Ok(true),
+            read => read.map(|()| has_data).map_err(StoreError::from),
+        }
+    }
+
+    /// Whether the row of data that an index row leads to has a cell. A key that cannot be encoded
+    /// has none.
+    pub(super) async fn leads_to_data(&self, key: &RowKey) -> Result<bool, StoreError> {
+        match key.encode() {
+            Ok(bytes) => self.has_data(&bytes).await,
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Reads every cell of a row of data. Also returns the most tombstones that a page passed over.
+    pub(super) async fn cells(&self, key: &[u8], at: &Moment) -> Result<(Cells, u64), Failure> {
+        let (mut cells, prepared) = (Cells::default(), &self.statements.data.cells);
+        let tombstones = self.data_pages(prepared, key, |page| {
+            type Row<'f> = (&'f [u8], Option<i64>, Option<i32>);
+            let mut last = None;
+            for row in page.rows::<Row<'_>>().map_err(|e| unreadable(prepared.name, e))? {
+                let (column, stamp, ttl) = row.map_err(|e| unreadable(prepared.name, e))?;
+                cells.add(stamp.unwrap_or_default(), ttl, at);
+                last = Some(column);
+            }
+            Ok((last.map(Box::from), ControlFlow::Continue(())))
+        });
+        let tombstones = tombstones.await?;
+        Ok((cells, tombstones))
+    }
+
+    /// Calls `visit` with the value of each cell of a row of data, until it breaks.
+    async fn values(
+        &self,
+        key: &[u8],
+        mut visit: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), Failure> {
+        let prepared = &self.statements.data.values;
+        let pages = self.data_pages(prepared, key, |page| {
+            let mut last = None;
+            for row in page.rows::<(&[u8], &[u8])>().map_err(|e| unreadable(prepared.name, e))? {
+                let (column, value) = row.map_err(|e| unreadable(prepared.name, e))?;
+                if visit(value).is_break() {
+                    return Ok((None, ControlFlow::Break(())));
+                }
+                last = Some(column);
+            }
+            Ok((last.map(Box::from), ControlFlow::Continue(())))
+        });
+        pages.await.map(drop)
+    }
+
+    /// Calls `visit` with the pages of a row of data, in slices where a server does not read it in one statement;
+    /// `visit` returns the last column of each page. Returns the most tombstones that a page passed over.
+    async fn data_pages(
+        &self,
+        prepared: &Prepared,
+        key: &[u8],
+        mut visit: impl FnMut(&QueryRowsResult) -> Result<Visited, StoreError>,
+    ) -> Result<u64, Failure> {
+        // Not remembered: writes of others there between two looks must be seen.
+        let dead_cells = DeadCells::default();
+        let mut slices = Slices::of(&dead_cells, key, &FIRST_COLUMN, &LAST_COLUMN);
+        let mut most = 0;
+        while let Some((start, end)) = slices.next() {
+            let (mut last, mut state) = (None, PagingState::start());
+            let is_read = loop {
+                self.pace.take(1).await;
+                let (result, next) =
+                    match self.executor.page(prepared, (key, start, end), &state).await {
+                        Ok(page) => page,
+                        Err(Failure::Unread(why)) => break Err(why),
+                        Err(error) => return Err(error),
+                    };
+                most = most.max(tombstones(result.warnings()));
+                let page = result.into_rows_result().map_err(|e| unreadable(prepared.name, e))?;
+                let (column, flow) = visit(&page)?;
+                if flow.is_break() {
+                    return Ok(most);
+                }
+                last = column.or(last.take());
+                self.pace.take((page.rows_num() / ROWS_A_READ) as u32).await;
+                match next.into_paging_control_flow() {
+                    ControlFlow::Break(()) => break Ok(()),
+                    ControlFlow::Continue(next) => state = next,
+                }
+            };
+            match is_read {
+                Ok(()) => slices.finish_slice(last.as_deref()),
+                Err(why) => {
+                    // More than the server's limit.
+                    most = u64::MAX;
+                    if !slices.cut(last.as_deref()) {
+                        return Err(Failure::Unread(why));
+                    }
+                }
+            }
+        }
+        Ok(most)
+    }
+
+    /// Whether a stale marker or an exemplar is the only data of its series, in its window and in
+    /// the one before. False before 1970, where windows have no neighbours.
+    pub(super) async fn is_alone(&self, key: &RowKey) -> Result<bool, StoreError> {
+        let is_marker = key.data_type == DataType::PromDouble;
+        if key.row_time.millis() < 0 || (is_marker && self.has_points(key).await?) {
+            return Ok(false);
+        }
+        let before = key.row_time.millis() - self.spec.width();
+        for time in [key.row_time.millis(), before].into_iter().filter(|time| *time >= 0) {
+            for data_type in [
+                DataType::Double,
+                DataType::Long,
+                DataType::Legacy,
+                DataType::PromHistogram,
+                DataType::PromDouble,
+            ] {
+                let row_time = RowTime::from_stored(time);
+                let near = RowKey { row_time, data_type, ..key.clone() };
+                if self.has_points(&near).await? {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether a row of data has points other than stale markers.
+    async fn has_points(&self, key: &RowKey) -> Result<bool, StoreError> {
+        let Ok(bytes) = key.encode() else { return Ok(false) };
+        if key.data_type != DataType::PromDouble {
+            return self.has_data(&bytes).await;
+        }
+        let mut found = false;
+        let is_point = |value: &[u8]| {
+            found = value != STALE_NAN_BITS.to_be_bytes();
+            if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        match self.values(&bytes, is_point).await {
+            // Unread cells may be points.
+            Err(Failure::Unread(_)) => return Ok(true),
+            read => read?,
+        }
+        Ok(found)
+    }
+
+    /// The rows of the tag index that should lead to a row of data and do not exist.
+    pub(super) async fn gaps(
+        &self,
+        key: &RowKey,
+        expected: &Expected<'_>,
+    ) -> Result<Vec<TagIndexRow>, StoreError> {
+        let names = expected.tags(key);
+        let mut gaps = Vec::new();
+        if names.is_empty() || self.statements.tags.is_none() {
+            return Ok(gaps);
+        }
+        for tag in TagIndexRow::of(key, &IndexedTags::Only(names)) {
+            if self.tag_row(&tag).await? {
+                continue;
+            }
+            // Its writer may have hashed other tags.
+            if self.hashes(&tag).await?.is_some_and(|hashes| hashes.is_empty()) {
+                gaps.push(tag);
+            }
+        }
+        Ok(gaps)
+    }
+
+    /// The hashes under which a row of the tag index exists; None where that cannot be read.
+    pub(super) async fn hashes(&self, tag: &TagIndexRow) -> Result<Option<Vec<i32>>, StoreError> {
+        let Some(tags) = &self.statements.tags else { return Ok(Some(vec![])) };
+        let row = &tag.row;
+        let (metric, table, time) = WindowKey::from(row).values();
+        let (pair, kind) = (&*tag.single_tag_pair, row.data_type.as_str());
+        let values = (metric, table, time, pair, kind, map(&row.tags));
+        let hashes = self.rows_if_read::<(i32,)>(&tags.find, values).await?;
+        Ok(hashes.map(|hashes| hashes.into_iter().map(|(hash,)| hash).collect()))
+    }
+
+    /// Whether a row of the tag index exists, with its hash.
+    pub(super) async fn tag_row(&self, tag: &TagIndexRow) -> Result<bool, StoreError> {
+        let Some(tags) = &self.statements.tags else { return Ok(false) };
+        let row = &tag.row;
+        let (metric, table, time) = WindowKey::from(row).values();
+        let (pair, kind) = (&*tag.single_tag_pair, row.data_type.as_str());
+        let values = (metric, table, time, pair, kind, tag.tag_collection_hash, map(&row.tags));
+        Ok(!self.rows::<(i32,)>(&tags.get, values).await?.is_empty())
+    }
+
+    /// Whether a window leads to any data, or may do, and when it last changed.
+    pub(super) async fn window_has_data(
+        &self,
+        row: &TimeIndexRow,
+    ) -> Result<(bool, Option<i64>), StoreError> {
+        let (mut state, mut changed) = (PagingState::start(), None);
+        let statement = &self.statements.row_keys.window;
+        let values = WindowKey::from(row).values();
+        loop {
+            self.pace.take(1).await;
+            let (result, next) = match self.executor.page(statement, values, &state).await {
+                // Unread rows may lead to data.
+                Err(Failure::Unread(_)) => return Ok((true, changed)),
+                page => page?,
+            };
+            let name = statement.name;
+            let rows = result.into_rows_result().map_err(|e| unreadable(name, e))?;
+            for (data_type, tags, mtime) in owned::<WindowRow>(rows, name)? {
+                changed = mtime;
+                let (Some(data_type), Some(tags)) = (data_type, tags) else { continue };
+                let Ok(tags) = Tags::from_pairs(tags) else { continue };
+                let (metric, row_time) = (row.metric.clone(), row.row_time);
+                let data_type = DataType::parse(&data_type);
+                let key = RowKey { metric, row_time, data_type, tags };
+                if self.leads_to_data(&key).await? {
+                    return Ok((true, changed));
+                }
+            }
+            match next.into_paging_control_flow() {
+                ControlFlow::Break(()) => return Ok((false, changed)),
+                ControlFlow::Continue(next) => state = next,
+            }
+        }
+    }
+}
+
+fn standing((value, ttl, stamp): StandingRow) -> Standing {
+    Standing::of(value.as_deref(), ttl, stamp, now_ms())
+}

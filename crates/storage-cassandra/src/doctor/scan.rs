@@ -1,0 +1,254 @@
+//! Scans a table over a slice of the token ring, page by page, and notices the tombstones on the way.
+//!
+//! Cassandra gives up on a read that passes over more than `tombstone_failure_threshold` tombstones. Such a slice is
+//! cut by token, down to a single partition, which is reported and skipped. Every other row is returned once. Where a
+//! page passed over many tombstones, each of its partitions is read by itself, at most [`MOST_PROBES`] in a slice, and
+//! reported if it has many.
+
+use std::collections::HashSet;
+use std::marker::PhantomData;
+use std::ops::ControlFlow;
+
+use scylla::client::session::Session;
+use scylla::deserialize::row::DeserializeRow;
+use scylla::response::PagingState;
+
+use super::super::executor::{Failure, unreadable};
+use super::super::identity::Identity;
+use super::super::ring::parts;
+use super::super::schema;
+use super::super::statements::Prepared;
+use super::kind::Kind;
+use super::look::owned;
+use super::report::Outcome;
+use super::{Doctor, Part};
+use promkairos_storage::StoreError;
+
+/// This number of rows of a page costs as much as one read.
+pub(super) const ROWS_A_READ: usize = 100;
+/// The most partitions of a slice that are read by themselves.
+const MOST_PROBES: u32 = 100;
+/// The most rows of a partition that are remembered as returned.
+const MOST_KNOWN: usize = 1_000_000;
+/// The most pages of a partition that is read by itself.
+const MOST_PAGES: u32 = 20;
+/// The default of `tombstone_failure_threshold`, also where the server does not report it.
+const DEFAULT_THRESHOLD: u64 = 100_000;
+/// A page of a query has five times the rows of a page of a scan, so it passes over five times the tombstones.
+const SHARE: u64 = 5;
+
+/// A row of a scan.
+pub(super) trait ScanRow: for<'f, 'm> DeserializeRow<'f, 'm> {
+    /// The token of its partition.
+    fn token(&self) -> i64;
+    /// Identifies the row within its partition.
+    fn identity(&self) -> Identity;
+    /// The metric; empty where the row has none.
+    fn metric(&self) -> &str;
+    /// The partition, as text for people.
+    fn partition(&self) -> String;
+    /// Whether the check reads each partition as a whole later on, and then reports its tombstones.
+    fn is_read_later(_doctor: &Doctor) -> bool {
+        false
+    }
+}
+
+/// A slice of the ring, its first and its last token, and the rows that were returned already.
+type Slice = ((i64, i64), HashSet<Identity>);
+
+/// A scan in progress.
+pub(super) struct Pages<'a, R> {
+    doctor: &'a Doctor,
+    prepared: &'a Prepared,
+    /// The remaining slices, in reverse order. A state means that the last one is being read.
+    left: Vec<Slice>,
+    state: Option<PagingState>,
+    /// The partition of the last row that was returned of the current slice, and the rows of it that were returned:
+    /// at most [`MOST_KNOWN`]; others are returned twice where the partition is read again.
+    at: Option<(i64, HashSet<Identity>)>,
+    /// Whether the server gave up on a single partition, and on everything since.
+    gives_up: bool,
+    probes: u32,
+    /// The last partition that was read by itself.
+    probed: Option<i64>,
+    rows: PhantomData<R>,
+}
+
+impl<'a, R: ScanRow> Pages<'a, R> {
+    pub(super) fn new(doctor: &'a Doctor, prepared: &'a Prepared, slice: (i64, i64)) -> Self {
+        Self {
+            doctor,
+            prepared,
+            left: vec![(slice, HashSet::new())],
+            state: None,
+            at: None,
+            gives_up: false,
+            probes: 0,
+            probed: None,
+            rows: PhantomData,
+        }
+    }
+
+    /// The next page; None at the end.
+    pub(super) async fn next(&mut self, part: &mut Part) -> Result<Option<Vec<R>>, StoreError> {
+        let (doctor, name) = (self.doctor, self.prepared.name);
+        while let Some(slice) = self.left.last().map(|(slice, _)| *slice) {
+            doctor.pace.take(1).await;
+            let state = self.state.take().unwrap_or_else(PagingState::start);
+            let (result, next) = match doctor.executor.page(self.prepared, slice, &state).await {
+                Ok(page) => page,
+                Err(Failure::Unread(why)) => {
+                    self.cut(why, part)?;
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            self.gives_up = false;
+            let tombstones = tombstones(result.warnings());
+            let mut rows: Vec<R> =
+                owned(result.into_rows_result().map_err(|e| unreadable(name, e))?, name)?;
+            doctor.pace.take((rows.len() / ROWS_A_READ) as u32).await;
+            let known = self.left.last_mut().map(|(_, known)| std::mem::take(known));
+            let known = known.unwrap_or_default();
+            for row in &rows {
+                let of_partition = match &mut self.at {
+                    Some((token, known)) if *token == row.token() => known,
+                    at => &mut at.insert((row.token(), HashSet::new())).1,
+                };
+                if of_partition.len() < MOST_KNOWN {
+                    of_partition.insert(row.identity());
+                }
+            }
+            if !known.is_empty() {
+                rows.retain(|row| !known.contains(&row.identity()));
+            }
+            match next.into_paging_control_flow() {
+                ControlFlow::Continue(next) => {
+                    self.state = Some(next);
+                    if let Some((_, left)) = self.left.last_mut() {
+                        *left = known;
+                    }
+                }
+                ControlFlow::Break(()) => {
+                    self.left.pop();
+                    self.at = None;
+                }
+            }
+            if tombstones >= doctor.many_tombstones && !R::is_read_later(doctor) {
+                self.probe(&rows, part).await?;
+            }
+            return Ok(Some(rows));
+        }
+        Ok(None)
+    }
+
+    /// Cuts the current slice, which was not read to its end. An error where tombstones cannot be the reason: two
+    /// neighbouring tokens never both belong to partitions.
+    fn cut(&mut self, why: String, part: &mut Part) -> Result<(), StoreError> {
+        let Some(((first, last), _)) = self.left.pop() else { return Ok(()) };
+        match self.at.take() {
+            _ if first == last && self.gives_up => return Err(Failure::Unread(why).into()),
+            _ if first == last => {
+                self.gives_up = true;
+                let partition = format!("the partition with token {first}");
+                self.report(
+                    part,
+                    "",
+                    &partition,
+                    "is left out, as Cassandra gives up on reading it",
+                );
+            }
+            Some((token, rows)) => {
+                if token < last {
+                    self.left.push(((token + 1, last), HashSet::new()));
+                }
+                self.left.push(((token, token), rows));
+            }
+            None => {
+                let parts = parts(first, last).rev();
+                self.left.extend(parts.map(|slice| (slice, HashSet::new())));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads each partition of a page by itself.
+    async fn probe(&mut self, rows: &[R], part: &mut Part) -> Result<(), StoreError> {
+        for row in rows {
+            let token = row.token();
+            if self.probed == Some(token) || self.probes >= MOST_PROBES {
+                continue;
+            }
+            self.probed = Some(token);
+            self.probes += 1;
+            let tombstones = self.tombstones_of(token).await?;
+            if tombstones >= self.doctor.many_tombstones {
+                let what = format!("a page of 1,000 rows passes over {tombstones} tombstones");
+                self.report(part, row.metric(), &row.partition(), &what);
+            }
+        }
+        Ok(())
+    }
+
+    /// The most tombstones that a page of one partition passes over. An unread partition counts none: the scan
+    /// itself meets it.
+    async fn tombstones_of(&self, token: i64) -> Result<u64, StoreError> {
+        let (mut most, mut state) = (0, PagingState::start());
+        for _ in 0..MOST_PAGES {
+            self.doctor.pace.take(1).await;
+            let page = self.doctor.executor.page(self.prepared, (token, token), &state).await;
+            let (result, next) = match page {
+                Ok(page) => page,
+                Err(Failure::Unread(_)) => return Ok(0),
+                Err(error) => return Err(error.into()),
+            };
+            most = most.max(tombstones(result.warnings()));
+            match next.into_paging_control_flow() {
+                ControlFlow::Continue(next) if most < self.doctor.many_tombstones => state = next,
+                _ => break,
+            }
+        }
+        Ok(most)
+    }
+
+    fn report(&self, part: &mut Part, metric: &str, partition: &str, what: &str) {
+        let table = self.prepared.statement.get_table_spec();
+        let table = table.map_or(self.prepared.name, |table| table.table_name());
+        let subject = format!("{table}: {partition}: {what}");
+        part.report.add(Kind::ManyTombstones, metric, subject, Outcome::ByHand);
+    }
+}
+
+/// The most tombstones in the warnings of an answer: "Read 0 live rows and 1234 tombstone cells for query ..."
+/// (`ReadCommand` of Cassandra 3 to 5), or "... scanned over 1234 tombstones ..." with read thresholds.
+pub(super) fn tombstones<'a>(warnings: impl Iterator<Item = &'a str>) -> u64 {
+    let number = |warning: &'a str| {
+        let (before, _) = warning.split_once(" tombstone")?;
+        before.rsplit(' ').next()?.parse().ok()
+    };
+    warnings.filter_map(number).max().unwrap_or(0)
+}
+
+/// The number of tombstones in a page of a scan from which a query might fail.
+pub(super) async fn many_tombstones(session: &Session) -> u64 {
+    let cql = "SELECT value FROM system_views.settings WHERE name = 'tombstone_failure_threshold'";
+    let said: Result<Vec<(Option<String>,)>, StoreError> = schema::rows(session, cql, ()).await;
+    let said = said.ok().and_then(|rows| rows.into_iter().next()?.0?.parse().ok());
+    (said.unwrap_or(DEFAULT_THRESHOLD) / SHARE).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_say_how_many_tombstones_there_were() {
+        let four = "Read 12 live rows and 3456 tombstone cells for query SELECT a FROM b WHERE c; \
+                    token -12 (see tombstone_warn_threshold)";
+        let thresholds =
+            "1 nodes scanned over 77 tombstones and issued tombstone warnings for query";
+        let other = "Aggregation query used without partition key";
+        assert_eq!(tombstones([other, thresholds, four].into_iter()), 3456);
+        assert_eq!(tombstones([other].into_iter()), 0);
+    }
+}

@@ -1,0 +1,83 @@
+//! When the nodes of a keyspace were started, so that writes which a killed node had not synced are noticed.
+//!
+//! A node's `gossip_generation` changes with each start. After a change, this process forgets which index rows
+//! exist in Cassandra; they are read or written again. A node that does not answer is ignored: nothing is
+//! concluded from its silence here.
+//!
+//! Not here: how long a write may be lost (`durability`), and whether all copies may be lost (`storage::Since`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::future::join_all;
+use scylla::client::session::Session;
+
+use super::each_node::{first_row, nodes};
+use super::options::{Options, Role};
+use super::shared::Shared;
+use super::spec;
+use promkairos_model::limits::RETRY_AFTER;
+use promkairos_storage::{Starts, StoreError, Unsynced};
+
+/// The nodes of an opened keyspace.
+pub(super) struct Nodes(pub(super) Arc<Shared>);
+
+#[async_trait]
+impl Unsynced for Nodes {
+    fn period(&self) -> Duration {
+        self.0.durability.period(self.0.options.keep_unsynced)
+    }
+
+    fn copies(&self) -> usize {
+        self.0.durability.copies
+    }
+
+    async fn starts(&self) -> Result<Starts, StoreError> {
+        starts(&self.0.executor.session, &self.0.options).await
+    }
+
+    async fn start_over(&self) -> Result<(), StoreError> {
+        let Shared { memory, series, answers, executor, options, spec, .. } = &*self.0;
+        memory.forget_all();
+        series.forget_all();
+        answers.forget_all();
+        // Without `spec` the next process to open the keyspace would take it for one of an old KairosDB.
+        if options.role == Role::Write
+            && spec::stored(&executor.session, &options.keyspace).await?.is_none()
+        {
+            spec::write(&executor.session, options, *spec).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn starts(session: &Session, options: &Options) -> Result<Starts, StoreError> {
+    const CQL: &str = "SELECT gossip_generation FROM system.local WHERE key = 'local'";
+    let asked = nodes(session, options).into_iter().map(|node| async move {
+        let row: Option<(Option<i32>,)> = first_row(session, &node, CQL).await.ok()?;
+        Some((node.host_id.to_string(), i64::from(row?.0?)))
+    });
+    let starts: Starts = join_all(asked).await.into_iter().flatten().collect();
+    match starts.is_empty() {
+        true => {
+            let what = "no node of Cassandra says when it was started".to_owned();
+            Err(StoreError::Unavailable { what, retry_after: RETRY_AFTER })
+        }
+        false => Ok(starts),
+    }
+}
+
+/// Forgets which index rows exist when a node was restarted: it may have lost them.
+pub(super) async fn forget_after_restart(shared: &Arc<Shared>, known: &mut Starts) {
+    let Ok(now) = starts(&shared.executor.session, &shared.options).await else { return };
+    let was_started =
+        |(node, start): (&String, &i64)| known.get(node).is_some_and(|known| known != start);
+    if now.iter().any(was_started) {
+        tracing::info!(
+            "a node of Cassandra was started again: what it had not synced is looked for again"
+        );
+        shared.memory.forget_all();
+    }
+    known.extend(now);
+}

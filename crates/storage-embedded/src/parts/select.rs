@@ -1,0 +1,277 @@
+//! Selects series over all parts, and reads their points.
+//!
+//! A selection holds label sets and, for each series, where its frames are. Points are read for a
+//! run of series at a time, neighbouring frames in one read. A selection holds the state it was
+//! made from, so later changes of the store do not affect it.
+
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use hashbrown::HashTable;
+use xxhash_rust::xxh3::xxh3_64;
+
+use promkairos_chunk::Chunk;
+use promkairos_model::{Labels, Matcher, TimeRange, sorted_places};
+use promkairos_storage::index::evaluate;
+use promkairos_storage::{
+    Forecast, SelectHints, Selection, SeriesReader, StoreError, check_label_bytes, codec, frame,
+    merge,
+};
+
+use super::forecast;
+use super::lookup::{Frame, SeriesRow};
+use super::part::Part;
+use super::state::State;
+use super::{blocking, cutting};
+
+/// The series that match and may have points in the range.
+pub(super) fn select(
+    state: Arc<State>,
+    matchers: &[Matcher],
+    range: TimeRange,
+    hints: &SelectHints,
+) -> Result<Selection, StoreError> {
+    let mut found = Found::default();
+    for (at, part) in state.parts_in(range) {
+        found.search(part, at as u32, matchers, range, hints.most_label_bytes())?;
+    }
+    let (series, places) = found.arrange(hints.sorted);
+    let reader = FramesReader { state, range, labels: series.clone(), places };
+    Ok(Selection { series, reader: Box::new(Reader(Arc::new(reader))) })
+}
+
+/// Where one frame of a series is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FrameLocation {
+    offset: u64,
+    len: u32,
+    /// Position of the part in the state.
+    pub(super) part: u32,
+    /// First and last point, in milliseconds from the start of the part's day.
+    first: u32,
+    last: u32,
+}
+
+impl FrameLocation {
+    /// A row of the part at this position, whose day begins at `partition`.
+    fn new(part: u32, row: &SeriesRow<'_>, partition: i64) -> Self {
+        // A time outside the day becomes the largest number.
+        let of_day = |time: i64| u32::try_from(time.saturating_sub(partition)).unwrap_or(u32::MAX);
+        let (first, last) = (of_day(row.range.start), of_day(row.range.end));
+        Self { offset: row.frame.offset, len: row.frame.len, part, first, last }
+    }
+
+    /// Where its chunks are.
+    pub(super) fn frame(&self) -> Frame {
+        Frame { offset: self.offset, len: self.len }
+    }
+
+    /// From its first to its last point.
+    pub(super) fn range(&self, partition: i64) -> TimeRange {
+        let time = |of_day: u32| partition.saturating_add(of_day.into());
+        TimeRange::new(time(self.first), time(self.last))
+    }
+}
+
+/// Frames by series.
+pub(super) struct FramesBySeries {
+    /// Frames of series `i` are `all[starts[i]..starts[i + 1]]`, in order of precedence.
+    starts: Vec<usize>,
+    all: Vec<FrameLocation>,
+}
+
+impl FramesBySeries {
+    /// The frames of a series.
+    pub(super) fn of(&self, series: usize) -> &[FrameLocation] {
+        &self.all[self.starts[series]..self.starts[series + 1]]
+    }
+
+    /// How many series there are.
+    pub(super) fn series(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// All frames.
+    pub(super) fn all(&self) -> &[FrameLocation] {
+        &self.all
+    }
+}
+
+/// Label sets found so far, each once, with their frames.
+#[derive(Default)]
+struct Found {
+    labels: Vec<Labels>,
+    /// Numbers of label sets by hash. The hashes are stored, so that growing reads no set.
+    by_labels: HashTable<(u64, u32)>,
+    label_bytes: usize,
+    places: Vec<(u32, FrameLocation)>,
+}
+
+impl Found {
+    fn search(
+        &mut self,
+        part: &Part,
+        at: u32,
+        matchers: &[Matcher],
+        range: TimeRange,
+        max_label_bytes: usize,
+    ) -> Result<(), StoreError> {
+        let reader = part.reader()?;
+        let ids = evaluate(&reader, matchers)?;
+        reader.for_series(&ids, &mut |row| {
+            if row.range.overlaps(&range) {
+                let series = self.series(row.labels).map_err(|d| part.damage(0, d))?;
+                check_label_bytes(self.label_bytes, max_label_bytes)?;
+                self.places.push((series, FrameLocation::new(at, &row, part.entry.partition)));
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
+    /// The number of a label set, new or known.
+    fn series(&mut self, bytes: &[u8]) -> Result<u32, codec::Damage> {
+        let hash = xxh3_64(bytes);
+        let labels = &self.labels;
+        let is_same =
+            |(own, at): &(u64, u32)| *own == hash && labels[*at as usize].as_bytes() == bytes;
+        if let Some((_, at)) = self.by_labels.find(hash, is_same) {
+            return Ok(*at);
+        }
+        let at = self.labels.len() as u32;
+        let set = codec::labels(bytes)?;
+        self.label_bytes += bytes.len() + size_of::<Labels>();
+        self.labels.push(set);
+        self.by_labels.insert_unique(hash, (hash, at), |(hash, _)| *hash);
+        Ok(at)
+    }
+
+    /// The label sets, sorted if wanted, and the frames in the same order.
+    fn arrange(self, sorted: bool) -> (Vec<Labels>, FramesBySeries) {
+        let Self { labels, mut places, .. } = self;
+        // Label sets of one part are in order already.
+        let series = if !sorted || labels.is_sorted() {
+            labels
+        } else {
+            let order = sorted_places(labels.iter().map(Labels::as_ref));
+            let mut rank = vec![0u32; labels.len()];
+            for (position, series) in order.iter().enumerate() {
+                rank[*series as usize] = position as u32;
+            }
+            places.iter_mut().for_each(|(series, _)| *series = rank[*series as usize]);
+            order.iter().map(|at| labels[*at as usize].clone()).collect()
+        };
+        // A stable sort: frames of one series stay in order of precedence.
+        places.sort_by_key(|(series, _)| *series);
+        let mut starts = vec![0usize; series.len() + 1];
+        for (series, _) in &places {
+            starts[*series as usize + 1] += 1;
+        }
+        for at in 1..starts.len() {
+            starts[at] += starts[at - 1];
+        }
+        (series, FramesBySeries { starts, all: places.into_iter().map(|(_, place)| place).collect() })
+    }
+}
+
+struct Reader(Arc<FramesReader>);
+
+#[async_trait]
+impl SeriesReader for Reader {
+    async fn read(&self, series: Range<usize>) -> Result<Vec<Vec<Chunk>>, StoreError> {
+        let reader = self.0.clone();
+        blocking(move || reader.read(series)).await
+    }
+
+    async fn forecast(&self, range: TimeRange) -> Result<Forecast, StoreError> {
+        let reader = self.0.clone();
+        blocking(move || forecast::forecast(&reader.state.parts, &reader.places, range)).await
+    }
+
+    fn expected_bytes(&self, series: usize) -> Option<usize> {
+        Some(self.0.places.of(series).iter().map(|place| place.len as usize).sum())
+    }
+}
+
+struct FramesReader {
+    state: Arc<State>,
+    range: TimeRange,
+    labels: Vec<Labels>,
+    places: FramesBySeries,
+}
+
+impl FramesReader {
+    fn read(&self, series: Range<usize>) -> Result<Vec<Vec<Chunk>>, StoreError> {
+        if series.start > series.end || series.end > self.labels.len() {
+            let what = format!("series {series:?} of {} were asked for", self.labels.len());
+            return Err(StoreError::Invalid(what));
+        }
+        let first = self.places.starts[series.start];
+        let places = &self.places.all[first..self.places.starts[series.end]];
+        let frames = read_frames(&self.state.parts, places)?;
+        let mut result = Vec::with_capacity(series.len());
+        for at in series {
+            let own = self.places.starts[at] - first..self.places.starts[at + 1] - first;
+            let lists = places[own.clone()].iter().zip(&frames[own]);
+            result.push(self.series(&self.labels[at], lists)?);
+        }
+        Ok(result)
+    }
+
+    fn series<'a>(
+        &self,
+        labels: &Labels,
+        frames: impl Iterator<Item = (&'a FrameLocation, &'a Bytes)> + Clone,
+    ) -> Result<Vec<Chunk>, StoreError> {
+        let mut chunks = Vec::new();
+        for (place, bytes) in frames.clone() {
+            let part = &self.state.parts[place.part as usize];
+            let own = frame::chunks_of(bytes, part.entry.partition)
+                .map_err(|damage| part.damage(place.offset, damage))?;
+            let overlap = |chunk: &Chunk| {
+                TimeRange::new(chunk.min_time, chunk.max_time).overlaps(&self.range)
+            };
+            let own = own.into_iter().filter(overlap).collect();
+            let cuts = cutting::cuts(&self.state.manifest.tombstones, &part.entry, labels);
+            let own = cutting::without(own, &cuts);
+            chunks.extend(own.map_err(|error| part.chunk_damage(place.offset, error))?);
+        }
+        merge::merge(chunks).map_err(|error| {
+            let sources = frames.map(|(place, bytes)| {
+                let part = &*self.state.parts[place.part as usize];
+                let chunks = frame::chunks_of(bytes, part.entry.partition);
+                (part, place.offset, chunks.unwrap_or_default())
+            });
+            Part::merge_damage(sources, error)
+        })
+    }
+}
+
+/// The bytes of frames, in the order given.
+fn read_frames(parts: &[Arc<Part>], places: &[FrameLocation]) -> Result<Vec<Bytes>, StoreError> {
+    let mut order: Vec<usize> = (0..places.len()).collect();
+    order.sort_by_key(|at| (places[*at].part, places[*at].offset));
+    let mut frames = vec![Bytes::new(); places.len()];
+    let mut rest = order.as_slice();
+    while let Some(first) = rest.first() {
+        let in_part = rest.iter().take_while(|at| places[**at].part == places[*first].part).count();
+        let (here, others) = rest.split_at(in_part);
+        let part = &parts[places[*first].part as usize];
+        let file = part.file()?;
+        let mut here = here;
+        while let Some(first) = here.first() {
+            let start = places[*first].offset;
+            let spans = here.iter().map(|at| (places[*at].offset, places[*at].len));
+            let (count, end) = frame::together(spans);
+            let bytes = part.read(&*file, start, end - start)?;
+            for at in &here[..count] {
+                let from = (places[*at].offset - start) as usize;
+                frames[*at] = bytes.slice(from..from + places[*at].len as usize);
+            }
+            here = &here[count..];
+        }
+        rest = others;
+    }
+    Ok(frames)
+}

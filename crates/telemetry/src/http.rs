@@ -1,0 +1,138 @@
+//! Metrics of HTTP requests and of remote read.
+
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+
+use super::LimitMetrics;
+
+/// Number of buckets of durations, each four times the one before, from 1 ms to 262 s, the first
+/// beyond the default of `--query-timeout`. Few, since each route has them.
+pub(super) const BUCKETS: u16 = 10;
+
+/// The status of failures of this program.
+const FAILED: u16 = 500;
+
+/// Metrics of HTTP requests.
+#[derive(Debug, Clone)]
+pub struct HttpMetrics {
+    requests: Family<RequestLabels, Counter>,
+    duration: Family<HandlerLabels, Histogram>,
+    /// Requests that are being answered.
+    pub in_flight: Gauge,
+    /// Series sent by remote read.
+    pub read_series: Counter,
+    /// Bytes sent by remote read, before compression.
+    pub read_bytes: Counter,
+    /// Remote reads that broke after the first byte was sent.
+    pub read_aborted: Counter,
+    /// Limits of requests and all other limits.
+    pub limits: LimitMetrics,
+    /// Open connections.
+    pub connections: Gauge,
+    /// 1 while writes can be acknowledged, else 0.
+    pub ready: Gauge,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    handler: String,
+    code: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct HandlerLabels {
+    handler: String,
+}
+
+impl HttpMetrics {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            requests: Family::default(),
+            duration: Family::new_with_constructor(|| {
+                Histogram::new(exponential_buckets(0.001, 4.0, BUCKETS))
+            }),
+            in_flight: Gauge::default(),
+            read_series: Counter::default(),
+            read_bytes: Counter::default(),
+            read_aborted: Counter::default(),
+            limits: LimitMetrics::register(registry),
+            connections: Gauge::default(),
+            ready: Gauge::default(),
+        };
+        registry.register("http_requests", "Answered requests", metrics.requests.clone());
+        registry.register_with_unit(
+            "http_request_duration",
+            "Time until the answer's head",
+            Unit::Seconds,
+            metrics.duration.clone(),
+        );
+        registry.register(
+            "http_requests_in_flight",
+            "Requests that are being answered",
+            metrics.in_flight.clone(),
+        );
+        registry.register("read_series", "Series sent by remote read", metrics.read_series.clone());
+        registry.register_with_unit(
+            "read",
+            "Bytes sent by remote read, before compression",
+            Unit::Bytes,
+            metrics.read_bytes.clone(),
+        );
+        registry.register(
+            "read_aborted",
+            "Remote reads that broke after the first byte was sent",
+            metrics.read_aborted.clone(),
+        );
+        registry.register("http_connections", "Open connections", metrics.connections.clone());
+        let help = "Whether what is written can be acknowledged and nothing has to be mended, as /-/ready tells it";
+        registry.register("ready", help, metrics.ready.clone());
+        metrics
+    }
+
+    /// Makes the failures of a route exist with 0 before the first failure, so that a first burst
+    /// shows as an increase.
+    pub fn expect(&self, handler: &str) {
+        drop(
+            self.requests
+                .get_or_create(&RequestLabels { handler: handler.to_owned(), code: FAILED }),
+        );
+    }
+
+    /// Counts a request that was answered with this status, and its time until the head of the
+    /// answer; a streamed body follows later. `handler` is its route, or `other` without one.
+    pub fn answered(&self, handler: String, code: u16, took: Duration) {
+        let labels = HandlerLabels { handler };
+        if self.duration.get(&labels).is_none() {
+            self.expect(&labels.handler);
+        }
+        self.duration.get_or_create(&labels).observe(took.as_secs_f64());
+        let HandlerLabels { handler } = labels;
+        self.requests.get_or_create(&RequestLabels { handler, code }).inc();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::Metrics;
+
+    #[test]
+    fn a_request_of_two_minutes_has_a_bucket_of_its_own() {
+        let metrics = Metrics::new();
+        metrics.http.answered("/x".to_owned(), 200, Duration::from_secs(120));
+        let text = metrics.encode();
+        for (bound, count) in [("65.536", 0), ("262.144", 1), ("+Inf", 1)] {
+            let line = format!(
+                "promkairos_http_request_duration_seconds_bucket{{le=\"{bound}\",handler=\"/x\"}} {count}\n"
+            );
+            assert!(text.contains(&line), "{line}{text}");
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Metrics of PromQL queries.
+//!
+//! A query counts once its evaluation begins; a text that is not a query shows among the HTTP
+//! requests. A query whose client goes away is counted as canceled.
+
+use std::time::Instant;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+
+use super::InFlight;
+use super::http::BUCKETS;
+
+/// How a query is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueryKind {
+    /// At one point in time.
+    Instant,
+    /// At many points in time.
+    Range,
+}
+
+impl QueryKind {
+    const ALL: [Self; 2] = [Self::Instant, Self::Range];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Instant => "instant",
+            Self::Range => "range",
+        }
+    }
+}
+
+/// How a query ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueryOutcome {
+    /// With an answer.
+    Ok,
+    /// With an error caused by the query or the data.
+    Failed,
+    /// At a limit of samples, bytes, depth or waiting queries.
+    Limited,
+    /// At the end of its time.
+    TimedOut,
+    /// The client was gone.
+    Canceled,
+    /// The store did not answer.
+    Store,
+}
+
+impl QueryOutcome {
+    const ALL: [Self; 6] =
+        [Self::Ok, Self::Failed, Self::Limited, Self::TimedOut, Self::Canceled, Self::Store];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Failed => "failed",
+            Self::Limited => "limited",
+            Self::TimedOut => "timed_out",
+            Self::Canceled => "canceled",
+            Self::Store => "store",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Ended {
+    kind: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Kind {
+    kind: &'static str,
+}
+
+/// Metrics of queries.
+#[derive(Debug, Clone)]
+pub struct QueryMetrics {
+    ended: Family<Ended, Counter>,
+    duration: Family<Kind, Histogram>,
+    in_flight: Gauge,
+    /// Most queries that are evaluated at a time.
+    pub concurrent_max: Gauge,
+    /// Samples that queries read from the store.
+    pub samples_read: Counter,
+}
+
+/// A query in progress; it is counted when this is dropped.
+pub struct RunningQuery<'a> {
+    metrics: &'a QueryMetrics,
+    kind: QueryKind,
+    outcome: QueryOutcome,
+    start: Instant,
+    _in_flight: InFlight,
+}
+
+impl QueryMetrics {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            ended: Family::default(),
+            duration: Family::new_with_constructor(|| {
+                Histogram::new(exponential_buckets(0.001, 4.0, BUCKETS))
+            }),
+            in_flight: Gauge::default(),
+            concurrent_max: Gauge::default(),
+            samples_read: Counter::default(),
+        };
+        // Exist before they are counted, so that a first failure shows as an increase.
+        for kind in QueryKind::ALL.map(QueryKind::name) {
+            for outcome in QueryOutcome::ALL.map(QueryOutcome::name) {
+                drop(metrics.ended.get_or_create(&Ended { kind, outcome }));
+            }
+        }
+        let m = metrics.clone();
+        registry.register("queries", "PromQL queries by how they ended", m.ended);
+        let help = "Time of a PromQL query, including its wait for a slot";
+        registry.register_with_unit("query_duration", help, Unit::Seconds, m.duration);
+        registry.register("queries_in_flight", "PromQL queries under way", m.in_flight);
+        let help = "PromQL queries that are evaluated at a time; more wait";
+        registry.register("queries_concurrent_max", help, m.concurrent_max);
+        let help = "Samples that PromQL queries read from the store";
+        registry.register("query_samples_read", help, m.samples_read);
+        metrics
+    }
+
+    /// Begins a query.
+    pub fn begin(&self, kind: QueryKind) -> RunningQuery<'_> {
+        RunningQuery {
+            metrics: self,
+            kind,
+            outcome: QueryOutcome::Canceled,
+            start: Instant::now(),
+            _in_flight: InFlight::enter(&self.in_flight),
+        }
+    }
+}
+
+impl RunningQuery<'_> {
+    /// Sets how the query ended.
+    pub fn ended(&mut self, outcome: QueryOutcome) {
+        self.outcome = outcome;
+    }
+}
+
+impl Drop for RunningQuery<'_> {
+    fn drop(&mut self) {
+        let (kind, outcome) = (self.kind.name(), self.outcome.name());
+        self.metrics.ended.get_or_create(&Ended { kind, outcome }).inc();
+        let took = self.start.elapsed().as_secs_f64();
+        self.metrics.duration.get_or_create(&Kind { kind }).observe(took);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Metrics;
+
+    #[test]
+    fn a_query_that_nobody_ends_was_canceled() {
+        let metrics = Metrics::new();
+        metrics.queries.begin(QueryKind::Range).ended(QueryOutcome::TimedOut);
+        let running = metrics.queries.begin(QueryKind::Instant);
+        assert!(metrics.encode().contains("promkairos_queries_in_flight 1\n"));
+        drop(running);
+        let text = metrics.encode();
+        for line in [
+            "promkairos_queries_total{kind=\"range\",outcome=\"timed_out\"} 1\n",
+            "promkairos_queries_total{kind=\"instant\",outcome=\"canceled\"} 1\n",
+            "promkairos_query_duration_seconds_count{kind=\"instant\"} 1\n",
+            "promkairos_queries_in_flight 0\n",
+            // A timeout of 2 minutes is within the buckets.
+            "promkairos_query_duration_seconds_bucket{le=\"262.144\",kind=\"instant\"} 1\n",
+        ] {
+            assert!(text.contains(line), "{line}{text}");
+        }
+    }
+}
