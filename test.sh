@@ -71,8 +71,8 @@ if [ "$fetched" != 0 ]; then
   echo "the peers could not be fetched" >&2
   exit 1
 fi
-# Each Java lives for minutes at most: its second compiler costs more than its code gives back.
-export JAVA_TOOL_OPTIONS=-XX:TieredStopAtLevel=1
+# What Java is told for a life of minutes is in tests/peers/functions.sh.
+export PEER_LIFE=short
 # A test has a keyspace of its own, and these two are never started again: their schema need not be on disk.
 shared=-Dcassandra.test.flush_local_schema_changes=false
 # One with login and TLS starts beside the one that all tests share.

@@ -4,12 +4,13 @@
 # usage: cassandra.sh await-up RUN HOST TIMES | again JARS RUN | down RUN
 # RUN keeps configuration, data, `log`, `pid` and, once it answers, `address`. A secure one asks for user
 # and password (cassandra, cassandra) and for a certificate: see RUN/tls; it refuses mutations above 256 KiB, and
-# to all but that user cells above 1 KiB and a SELECT of more than three partitions. A durable one has a write on disk before it answers. CASSANDRA_OPTIONS go to its
-# Java, CASSANDRA_YAML stands at the end of its settings. `again` starts one that was ended with its address and
-# data. Any other syncs its commit log every 10 s; given CASSANDRA_SYNC_PERIOD, it
-# writes the log only that often. `join` starts a further node of the cluster whose first one is in FIRST and has no samples yet, on the same
-# ports of another address of the loopback, as 127.0.0.2; it is up when the first one has seen that. `await-up`
-# waits until the node in RUN has seen HOST come up so many times.
+# to all but that user cells above 1 KiB and a SELECT of more than three partitions. A durable one has a write on disk
+# before it answers. Any other syncs its commit log every 10 s; given CASSANDRA_SYNC_PERIOD, it writes the log only
+# that often. CASSANDRA_OPTIONS go to its Java, CASSANDRA_YAML stands at the end of its settings, and PEER_LIFE=short
+# is for tests (see functions.sh). `again` starts one that was ended with its address and data. `join` starts a further
+# node of the cluster whose first one is in FIRST and has no samples yet, on the same ports of another address of the
+# loopback, as 127.0.0.2; it is up when the first one has seen that. `await-up` waits until the node in RUN has seen
+# HOST come up so many times.
 set -euo pipefail
 # shellcheck source=functions.sh
 . "$(dirname "$0")/functions.sh"
@@ -24,7 +25,9 @@ XML
 
 # configure RUN HOST PORT STORAGE_PORT SEED KIND
 configure() {
-  local run=$1 host=$2 port=$3 storage=$4 seed=$5 kind=$6 sync
+  local run=$1 host=$2 port=$3 storage=$4 seed=$5 kind=$6 sync memory=
+  # A slab of 1 MiB for each of the thousand tables of tests would fill the heap.
+  [ "${PEER_LIFE:-}" != short ] || memory='memtable_allocation_type: unslabbed_heap_buffers'
   sync=$'commitlog_sync: periodic\ncommitlog_sync_period: '${CASSANDRA_SYNC_PERIOD:-10000ms}
   # What is compressed stays in memory until the sync; else a marker ten times a second makes it known after a kill.
   [ -z "${CASSANDRA_SYNC_PERIOD:-}" ] || sync+=$'\ncommitlog_compression: [{class_name: LZ4Compressor}]'
@@ -37,6 +40,7 @@ num_tokens: 8
 partitioner: org.apache.cassandra.dht.Murmur3Partitioner
 endpoint_snitch: SimpleSnitch
 $sync
+$memory
 auto_snapshot: false
 # By default a 256th of the heap, which the statements of some hundred keyspaces of tests fill: new ones are dropped at once.
 prepared_statements_cache_size: 64MiB
@@ -159,19 +163,20 @@ launch() {
   local jars=$1 run=$2 kind=$3 address=$4 heap=${CASSANDRA_HEAP:-1g}
   : > "$run/log"
   # shellcheck disable=SC2046 # words are wanted
-  setsid nohup "$(find_java)" -Xms"$heap" -Xmx"$heap" -XX:+UseG1GC $(java_options) \
+  setsid nohup "$(find_java)" -Xms"$heap" -Xmx"$heap" $(java_life) $(java_options) \
     -Dcassandra.config="file://$run/conf/cassandra.yaml" -Dlogback.configurationFile="$run/conf/logback.xml" \
     -Dcassandra.storagedir="$run/data" -Dcassandra-foreground=yes -Dcassandra.ring_delay_ms=100 \
     -Dcassandra.skip_wait_for_gossip_to_settle=0 -Dcassandra.superuser_setup_delay_ms=0 -Djdk.attach.allowAttachSelf=true \
-    ${CASSANDRA_OPTIONS:-} -cp "$run/conf:$jars/lib/*" org.apache.cassandra.service.CassandraDaemon > "$run/log" 2>&1 < /dev/null &
+    -Djava.io.tmpdir="$run" ${CASSANDRA_OPTIONS:-} -cp "$run/conf:$jars/lib/*" \
+    org.apache.cassandra.service.CassandraDaemon > "$run/log" 2>&1 < /dev/null &
   echo $! > "$run/pid"
-  for _ in $(seq 240); do
+  for _ in $(seq 600); do
     if is_up "$run" "$kind" "$address"; then
       echo "$address" > "$run/address"
       return 0
     fi
     kill -0 "$(cat "$run/pid")" 2>/dev/null || return 1
-    sleep 0.5
+    sleep 0.2
   done
   return 1
 }

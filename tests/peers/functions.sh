@@ -10,6 +10,19 @@ find_java() {
   done
 }
 
+# Prints options for a Java, a line each. PEER_LIFE=short is for a Java that lives for minutes and that nobody
+# measures, as in tests: a second compiler, a concurrent collector and the check of every class cost more than they
+# give back. A Cassandra then does not show its tables to JMX, some hundred objects each, and does not estimate ranges.
+java_life() {
+  if [ "${PEER_LIFE:-}" = short ]; then
+    printf '%s\n' -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData \
+      -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote \
+      -Dorg.apache.cassandra.disable_mbean_registration=true -Dcassandra.size_recorder_interval=0
+  else
+    echo -XX:+UseG1GC
+  fi
+}
+
 # Prints a port of 127.0.0.1 that nobody listens on. Below the ephemeral range, so that no
 # outgoing connection takes it meanwhile; the caller tries again when a server lost a race for it.
 free_port() {
@@ -25,7 +38,8 @@ free_port() {
 stop() {
   local pid
   [ -f "$1/pid" ] || return 0
-  pid=$(cat "$1/pid")
+  # Another script may have been first.
+  pid=$(cat "$1/pid" 2>/dev/null) || return 0
   rm -f "$1/pid"
   kill -9 "$pid" 2>/dev/null || return 0
   while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done

@@ -3,7 +3,8 @@
 # usage: kairosdb.sh fetch JARS | up JARS RUN CASSANDRA_ADDRESS KEYSPACE [SETTINGS] | down RUN
 # JARS has the file that KairosDB comes with too, kairosdb.conf.
 # RUN keeps configuration, `log`, `pid` and, once it answers, `address` (REST) and `telnet`.
-# SETTINGS is a file with lines for the `kairosdb { ... }` block of its configuration.
+# SETTINGS is a file with lines for the `kairosdb { ... }` block of its configuration. PEER_LIFE=short is for tests (see
+# functions.sh).
 set -euo pipefail
 # shellcheck source=functions.sh
 . "$(dirname "$0")/functions.sh"
@@ -54,20 +55,21 @@ start() {
   local jars=$1 run=$2 rest telnet heap=${KAIROSDB_HEAP:-1g}
   rest=$(free_port) telnet=$(free_port)
   configure "$run" "$rest" "$telnet" "$3" "$4" "$5"
-  (cd "$run" && exec setsid nohup "$(find_java)" -Xmx"$heap" \
+  # shellcheck disable=SC2046 # words are wanted
+  (cd "$run" && exec setsid nohup "$(find_java)" -Xmx"$heap" $(java_life) \
     --add-opens java.base/java.lang=ALL-UNNAMED --add-opens java.base/java.util=ALL-UNNAMED \
     --add-opens java.base/sun.nio.ch=ALL-UNNAMED --add-opens java.base/java.nio=ALL-UNNAMED \
     -Djava.io.tmpdir="$run" -cp "$run/classes:$jars/lib/*" org.kairosdb.core.Main -c run \
     -p "$run/conf/kairosdb.conf" > "$run/log" 2>&1 < /dev/null) &
   echo $! > "$run/pid"
-  for _ in $(seq 240); do
+  for _ in $(seq 600); do
     if curl -sf -o /dev/null "http://127.0.0.1:$rest/api/v1/version"; then
       echo "127.0.0.1:$rest" > "$run/address"
       echo "127.0.0.1:$telnet" > "$run/telnet"
       return 0
     fi
     kill -0 "$(cat "$run/pid")" 2>/dev/null || return 1
-    sleep 0.5
+    sleep 0.2
   done
   return 1
 }

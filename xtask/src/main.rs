@@ -160,9 +160,7 @@ impl Peers {
             start.arg(command).arg(jars).arg(&folder);
             // Each test has a keyspace of its own, and a stopped Cassandra is not started again.
             start.env("CASSANDRA_OPTIONS", "-Dcassandra.test.flush_local_schema_changes=false");
-            run(start
-                .env("CASSANDRA_HEAP", "1g")
-                .env("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1"))?;
+            run(start.env("CASSANDRA_HEAP", "1g").env("PEER_LIFE", "short"))?;
         }
         Ok(())
     }

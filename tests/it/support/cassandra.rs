@@ -140,7 +140,7 @@ impl OwnCassandra {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/cassandra.sh");
         let mut command = Command::new(script);
         command.env("CASSANDRA_HEAP", "512m").env("CASSANDRA_OPTIONS", self.options);
-        command.env("CASSANDRA_SYNC_PERIOD", "600s");
+        command.env("CASSANDRA_SYNC_PERIOD", "600s").env("PEER_LIFE", "short");
         command.env("CASSANDRA_YAML", self.settings).arg(action);
         if action != "down" {
             command.arg(variable("PROMKAIROS_TEST_CASSANDRA_JARS"));

@@ -83,7 +83,8 @@ impl KairosDb {
         std::fs::write(&file, settings).expect("written");
         script("up", |command| {
             let jars = variable("PROMKAIROS_TEST_KAIROSDB");
-            command.env("KAIROSDB_HEAP", "256m").arg(jars).arg(run.path());
+            command.env("KAIROSDB_HEAP", "256m").env("PEER_LIFE", "short");
+            command.arg(jars).arg(run.path());
             command.arg(cassandra).arg(&keyspace).arg(&file);
         });
         let address = std::fs::read_to_string(run.path().join("address")).expect("an address");
