@@ -31,7 +31,8 @@ finish() {
     echo "what the shared Cassandra warned of last:"
     grep -E '^(WARN|ERROR)' "$run/log" | grep -v BatchStatement | tail -n 20 | cut -c 1-300 || true
   fi
-  # Tests end the KairosDBs and Cassandras that they start; these are left over from an interrupted run.
+  # Tests end the KairosDBs and Cassandras that they start; these are left over from an interrupted run, or are just
+  # being ended and removed.
   for kairosdb in "$run"/kairosdb.*; do
     if [ -d "$kairosdb" ]; then tests/peers/kairosdb.sh down "$kairosdb"; fi
   done
@@ -41,7 +42,7 @@ finish() {
   tests/peers/cassandra.sh down "$run"
   if [ -n "${secure:-}" ]; then kill "$secure" 2>/dev/null || true; fi
   tests/peers/cassandra.sh down "$run/secure"
-  rm -rf "$run"
+  rm -rf "$run" || rm -rf "$run"
   exit $status
 }
 trap finish EXIT

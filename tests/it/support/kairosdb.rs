@@ -1,12 +1,14 @@
 //! A real KairosDB over a keyspace of the shared or another Cassandra, and a client for its REST API.
 //!
 //! One process serves one keyspace. Concurrent tests share a process for each unit of row times and
-//! use distinct metric names. The last test that holds the process ends it.
+//! use distinct metric names. The process in milliseconds, which tests of several topics use, runs
+//! until this program ends. The last test that holds another process ends it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::Command;
-use std::sync::{Arc, Weak};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, Weak};
 
 use promkairos::kairos::{RowSpec, TimeUnit};
 use promkairos::storage::cassandra::Options;
@@ -59,7 +61,27 @@ impl KairosDb {
         };
         let started = Arc::new(Self::over(&keyspace, settings).await);
         *shared = Arc::downgrade(&started);
+        if unit == TimeUnit::Milliseconds {
+            Self::keep(Arc::clone(&started));
+        }
         started
+    }
+
+    /// Keeps a KairosDB until this process ends, even if it is killed.
+    fn keep(kairosdb: Arc<Self>) {
+        static KEPT: Mutex<Vec<(Arc<KairosDb>, Child)>> = Mutex::new(Vec::new());
+        let shell = kairosdb.end_with_this_process();
+        KEPT.lock().expect("nobody panics").push((kairosdb, shell));
+    }
+
+    /// A shell that waits for the end of its input, which is the end of this process, and then ends KairosDB.
+    fn end_with_this_process(&self) -> Child {
+        let mut shell = Command::new("bash");
+        shell.args(["-c", "cat > /dev/null; \"$0\" down \"$1\"; rm -rf \"$1\""]);
+        shell.arg(script_path()).arg(self.run.path());
+        // An interrupt of the terminal does not end it, and it holds no output of ours open.
+        shell.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        shell.spawn().expect("the shell runs")
     }
 
     /// A KairosDB for one test on a keyspace, with lines for its configuration; waits until it answers.
@@ -215,10 +237,13 @@ async fn make_legacy(keyspace: &str) {
     cassandra::open(options, &CassandraMetrics::default()).await;
 }
 
+fn script_path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/kairosdb.sh")
+}
+
 /// Runs `tests/peers/kairosdb.sh`.
 fn script(action: &str, arguments: impl FnOnce(&mut Command)) {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/kairosdb.sh");
-    let mut command = Command::new(script);
+    let mut command = Command::new(script_path());
     arguments(command.arg(action));
     let output = command.output().expect("the script runs");
     let text = String::from_utf8_lossy(&output.stderr);
