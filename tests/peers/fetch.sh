@@ -67,4 +67,5 @@ find "$dir/victoria-metrics/usr/bin" -type f ! -name vmalert ! -name victoria-me
 "$dir/promtool/usr/bin/promtool" --version 2>&1 | head -1
 
 "$here/cassandra.sh" fetch "$dir/cassandra"
+"$here/cassandra.sh" archive "$dir/cassandra"
 "$here/kairosdb.sh" fetch "$dir/kairosdb"
