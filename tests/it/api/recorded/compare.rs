@@ -5,7 +5,9 @@
 //! allowed (`Allow`) in two places where Prometheus forgets it; what is not UTF-8 is written as the character
 //! U+FFFD, which Prometheus escapes: every JSON reader has the same text.
 
+use std::collections::BTreeMap;
 use std::io::Read;
+use std::sync::{Arc, Mutex};
 
 use regex::Regex;
 use reqwest::header::HeaderMap;
@@ -51,21 +53,32 @@ fn decompressed(headers: &HeaderMap, body: &[u8]) -> Vec<u8> {
     out
 }
 
+/// A pattern, which is built once: thousands of answers are masked by a few of them.
+fn pattern(text: &str) -> Arc<Regex> {
+    static BUILT: Mutex<BTreeMap<String, Arc<Regex>>> = Mutex::new(BTreeMap::new());
+    let mut built = BUILT.lock().expect("nobody panics");
+    if let Some(pattern) = built.get(text) {
+        return Arc::clone(pattern);
+    }
+    let pattern = Arc::new(Regex::new(text).expect("a pattern"));
+    built.insert(text.to_owned(), Arc::clone(&pattern));
+    pattern
+}
+
 /// A body without what is chance, and without the memory that another engine needs.
 pub(super) fn masked(text: &str, case: &Json) -> String {
     let mut text = text.to_owned();
     let hide = |text: &str, key: &str| {
-        let pattern = format!(r#"("{}": ?)(?:-?[0-9.eE+-]+|"[^"]*")"#, regex::escape(key));
-        let pattern = Regex::new(&pattern).expect("a pattern");
-        pattern.replace_all(text, r#"$1"<masked>""#).into_owned()
+        let value = format!(r#"("{}": ?)(?:-?[0-9.eE+-]+|"[^"]*")"#, regex::escape(key));
+        pattern(&value).replace_all(text, r#"$1"<masked>""#).into_owned()
     };
-    let names = Regex::new(r"many_\d\d").expect("a pattern");
     let masks = case["mask"].as_array().into_iter().flatten();
     for key in masks.map(|key| key.as_str().expect("a text")) {
         match key {
             "annotations" => {
                 let starts = [r#""warnings":["#, r#""infos":["#].map(|start| text.find(start));
                 let at = starts.into_iter().flatten().min().unwrap_or(text.len());
+                let names = pattern(r"many_\d\d");
                 text = text[..at].to_owned() + &names.replace_all(&text[at..], "many_NN");
             }
             "data" => {
@@ -77,8 +90,7 @@ pub(super) fn masked(text: &str, case: &Json) -> String {
             // Upstream's estimate of samples, of which its warning says that it is a guess.
             "estimate" => {
                 let samples = r#"("estimated?":\{"seriesTouched":\d+,"samplesRead":|"estimated?":\{"samplesRead":)\d+"#;
-                let samples = Regex::new(samples).expect("a pattern");
-                text = samples.replace_all(&text, "${1}0").into_owned();
+                text = pattern(samples).replace_all(&text, "${1}0").into_owned();
                 text = text.replace(GUESSED, "");
             }
             key => text = hide(&text, key),
