@@ -24,8 +24,8 @@ const MACHINE: u64 = 1 << 30;
 const LIMIT: u64 = MACHINE / 100 * 60;
 /// Series that come in one request of the storm.
 const SERIES: usize = 100;
-/// Bytes of a label of theirs.
-const LABEL_BYTES: usize = 4 << 10;
+/// Bytes of a label of theirs, as long as one may be: a few hundred requests fill the memory.
+const LABEL_BYTES: usize = 16 << 10;
 /// Milliseconds since 1970 of what is written and asked for.
 const TIME: i64 = 3_600_000;
 /// Requests of the storm after the first one that was refused.

@@ -63,7 +63,8 @@ start() {
     -p "$run/conf/kairosdb.conf" > "$run/log" 2>&1 < /dev/null) &
   echo $! > "$run/pid"
   for _ in $(seq 600); do
-    if curl -sf -o /dev/null "http://127.0.0.1:$rest/api/v1/version"; then
+    if (exec 3<>"/dev/tcp/127.0.0.1/$rest") 2>/dev/null && curl -sf -o /dev/null "http://127.0.0.1:$rest/api/v1/version"
+    then
       echo "127.0.0.1:$rest" > "$run/address"
       echo "127.0.0.1:$telnet" > "$run/telnet"
       return 0
