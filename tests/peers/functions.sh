@@ -13,11 +13,14 @@ find_java() {
 # Prints options for a Java, a line each. PEER_LIFE=short is for a Java that lives for minutes and that nobody
 # measures, as in tests: a second compiler, a concurrent collector and the check of every class cost more than they
 # give back. A Cassandra then does not show its tables to JMX, some hundred objects each, and does not estimate ranges.
+# It leaves to the system when a file comes to the disk: what it has written is there after a kill, and no test cuts
+# the power.
 java_life() {
   if [ "${PEER_LIFE:-}" = short ]; then
     printf '%s\n' -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData \
       -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote \
-      -Dorg.apache.cassandra.disable_mbean_registration=true -Dcassandra.size_recorder_interval=0
+      -Dorg.apache.cassandra.disable_mbean_registration=true -Dcassandra.size_recorder_interval=0 \
+      -Dcassandra.skip_sync=true
   else
     echo -XX:+UseG1GC
   fi
