@@ -1,6 +1,7 @@
 //! An acknowledgement is a promise: kill -9 at random moments, a store that goes away, a trace of
 //! the system calls, and damaged files.
 
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -344,8 +345,13 @@ async fn start_is_loud_or_right(
 /// Flips bits of one byte of a file; gives its offset, or nothing for an empty file. Mostly a byte
 /// before the last that is not zero, since logs are allocated ahead.
 fn flip(file: &Path, random: &mut StdRng) -> Option<usize> {
-    let mut bytes = std::fs::read(file).expect("a file");
-    let used = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    const ZEROS: &[u8] = &[0; 4096];
+    let bytes = std::fs::read(file).expect("a file");
+    // Block by block: a log has 128 MiB of zeros.
+    let mut blocks = bytes.chunks(ZEROS.len());
+    let block = blocks.rposition(|block| *block != ZEROS[..block.len()]).map_or(0, |last| last + 1);
+    let written = &bytes[..bytes.len().min(block * ZEROS.len())];
+    let used = written.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     let end = if used == 0 || random.random_bool(0.1) { bytes.len() } else { used };
     if end == 0 {
         return None;
@@ -353,8 +359,9 @@ fn flip(file: &Path, random: &mut StdRng) -> Option<usize> {
     let offset = *[0, end - 1, random.random_range(0..end), random.random_range(0..end)]
         .choose(random)
         .expect("not empty");
-    bytes[offset] ^= random.random_range(1..=255_u8);
-    std::fs::write(file, bytes).expect("written");
+    let flipped = bytes[offset] ^ random.random_range(1..=255_u8);
+    let file = std::fs::File::options().write(true).open(file).expect("a file");
+    file.write_all_at(&[flipped], offset as u64).expect("written");
     Some(offset)
 }
 

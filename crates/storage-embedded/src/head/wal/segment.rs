@@ -19,6 +19,8 @@ pub(super) const SUFFIX: &str = ".wal";
 pub(super) const UNFINISHED: &str = ".wal.new";
 /// Bytes read at once.
 const WINDOW: usize = 1 << 20;
+/// A block of zeros. Most of a segment is zeros, and a comparison of blocks is much faster than of bytes.
+const ZEROS: &[u8] = &[0; 4096];
 
 /// Fewest bytes that a segment reserves, even if the disk is nearly full.
 const LEAST_BYTES: u64 = 1 << 20;
@@ -403,10 +405,12 @@ impl Reader {
         from: u64,
         wanted: impl Fn(&Entry<'_>) -> bool,
     ) -> Result<Option<u64>, StoreError> {
-        for offset in from..self.size {
+        let mut offset = from;
+        while offset < self.size {
             let head = self.bytes(offset, FRAME_LEN + 2)?;
             // Cheap first: the version and kind bytes rule out nearly every offset.
             if head.len() < FRAME_LEN + 2 || !record::may_begin(head) {
+                offset += self.without_record(offset)?;
                 continue;
             }
             if let Frame::Record(entry, _) = self.frame(offset)?
@@ -414,8 +418,17 @@ impl Reader {
             {
                 return Ok(Some(offset));
             }
+            offset += 1;
         }
         Ok(None)
+    }
+
+    /// The number of offsets from this one on at which no record begins: a whole block of zeros, since no version is
+    /// zero, or one offset.
+    fn without_record(&mut self, offset: u64) -> Result<u64, StoreError> {
+        let bytes = self.bytes(offset, ZEROS.len())?;
+        let zeros = if *bytes == ZEROS[..bytes.len()] { bytes.len() } else { 0 };
+        Ok(zeros.saturating_sub(FRAME_LEN).max(1) as u64)
     }
 
     /// The next seal at or after `from`, in its place or not. Everything before a seal was durable;
@@ -430,7 +443,7 @@ impl Reader {
         while at < self.size {
             let bytes = self.bytes(at, WINDOW)?;
             let length = bytes.len() as u64;
-            if let Some(position) = bytes.iter().rposition(|byte| *byte != 0) {
+            if let Some(position) = last_nonzero_in(bytes) {
                 last = at + position as u64 + 1;
             }
             at += length.max(1);
@@ -464,5 +477,36 @@ impl Reader {
         }
         self.buffer.truncate(done);
         Ok(())
+    }
+}
+
+/// The place of the last byte that is not zero.
+fn last_nonzero_in(bytes: &[u8]) -> Option<usize> {
+    let mut blocks = bytes.chunks(ZEROS.len());
+    let start = blocks.rposition(|block| *block != ZEROS[..block.len()])? * ZEROS.len();
+    let end = bytes.len().min(start + ZEROS.len());
+    let place = bytes[start..end].iter().rposition(|byte| *byte != 0)?;
+    Some(start + place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_byte_that_is_not_zero_is_found_anywhere() {
+        let block = ZEROS.len();
+        for length in [0, 1, block - 1, block, block + 1, 3 * block + 7] {
+            let mut bytes = vec![0; length];
+            assert_eq!(last_nonzero_in(&bytes), None, "{length}");
+            for place in [0, block - 1, block, length / 2, length.saturating_sub(1)] {
+                if place < length {
+                    bytes.fill(0);
+                    bytes[0] = 1;
+                    bytes[place] = 1;
+                    assert_eq!(last_nonzero_in(&bytes), Some(place), "{length}");
+                }
+            }
+        }
     }
 }
