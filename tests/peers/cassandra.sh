@@ -4,8 +4,8 @@
 # usage: cassandra.sh join JARS RUN FIRST HOST | await-up RUN HOST TIMES | again JARS RUN | down RUN
 # RUN keeps configuration, data, `log`, `pid` and, once it answers, `address`. A secure one asks for user
 # and password (cassandra, cassandra) and for a certificate: see RUN/tls; it refuses mutations above 256 KiB, and
-# to all but that user cells above 1 KiB and a SELECT of more than three partitions. A durable one has a write on disk
-# before it answers. Any other syncs its commit log every 10 s; given CASSANDRA_SYNC_PERIOD, it writes the log only
+# to all but that user cells above 1 KiB and a SELECT of more than three partitions. A durable one has a write in its
+# log before it answers. Any other syncs its commit log every 10 s; given CASSANDRA_SYNC_PERIOD, it writes the log only
 # that often. CASSANDRA_OPTIONS go to its Java, CASSANDRA_YAML stands at the end of its settings, and PEER_LIFE=short
 # is for tests (see functions.sh). `again` starts one that was ended with its address and data. `join` starts a further
 # node of the cluster whose first one is in FIRST and has no samples yet, on the same ports of another address of the

@@ -1,5 +1,5 @@
 //! Sessions with a Cassandra, stores on it, and a Cassandra that belongs to one test, which may kill
-//! it. What it acknowledged is on its disk, unless it was started by [`OwnCassandra::start_late`].
+//! it. Its log file then has what it acknowledged, unless it was started by [`OwnCassandra::start_late`].
 //!
 //! Cassandra creates and drops the tables of many tests one after the other, so sessions and stores
 //! wait up to [`DEADLINE`].
