@@ -192,7 +192,7 @@ fn files_open_with_what_they_are() {
         if head.is_empty() {
             wrong.push(format!("{}: does not open with //!", file.path));
         }
-        // Boxes of bytes and drawings stand in fences and do not count.
+        // Boxes of bytes and drawings have fences and do not count.
         let fenced = head.split(|line| line.starts_with("//! ```")).skip(1).step_by(2).flatten();
         let length = head.len() - fenced.count();
         if length > 15 + 2 {
@@ -429,7 +429,7 @@ fn nothing_is_left_open_or_switched_off() {
 /// Programs, tests, benchmarks and fuzz targets alike.
 #[test]
 fn only_allocators_are_unsafe() {
-    // That of the program, and one that counts in unit tests.
+    // The allocator of the program, and one that counts in unit tests.
     const ALLOCATORS: [&str; 2] = ["src/server/allocator.rs", "crates/storage/src/counting.rs"];
     // In two halves, so that this file does not find itself.
     let words = [["uns", "afe"], ["uns", "afe_code"]].map(|halves| halves.concat());

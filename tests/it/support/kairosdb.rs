@@ -97,7 +97,7 @@ impl KairosDb {
     }
 
     fn start(cassandra: &str, keyspace: String, settings: &str) -> Self {
-        let home = std::env::var_os("PROMKAIROS_TEST_RUN").map(std::path::PathBuf::from);
+        let home = std::env::var_os("PROMKAIROS_TEST_RUN").map(PathBuf::from);
         let home = home.unwrap_or_else(std::env::temp_dir);
         let run = tempfile::Builder::new().prefix("kairosdb.").tempdir_in(home);
         let run = run.expect("a folder");

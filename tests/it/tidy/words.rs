@@ -1,5 +1,4 @@
-//! Phrases that a first reader has to parse twice stand in no comment and on no page. The glossary has the words to use
-//! instead.
+//! Comments and pages use no phrase that a first reader has to parse twice. The glossary has the words to use instead.
 
 use super::none;
 use super::sources::{File, rust_files, text_files};

@@ -41,7 +41,7 @@ pub(super) fn forecast(
         let mut expected = Expected::default();
         for place in places.of(one) {
             let read = known.next_if(|(position, _)| *position == at);
-            let own = place.range(parts[place.part as usize].entry.partition);
+            let own = place.range(parts[place.part as usize].entry.range);
             match read {
                 Some((_, read)) => expected.add(*read),
                 None => expected.add(sample.like(own, range)),
@@ -55,14 +55,17 @@ pub(super) fn forecast(
 
 impl Sample {
     /// Reads some of these frames.
-    fn read(parts: &[Arc<Part>], places: &[FrameLocation], range: TimeRange) -> Result<Self, StoreError> {
+    fn read(
+        parts: &[Arc<Part>],
+        places: &[FrameLocation],
+        range: TimeRange,
+    ) -> Result<Self, StoreError> {
         let mut sample = Self::default();
         let (mut bytes, mut sizes) = (0, HistogramSizes::default());
         for at in spread(places.len()) {
             let place = places[at];
             let part = &parts[place.part as usize];
-            let partition = part.entry.partition;
-            if place.range(partition).intersection(range).is_none() {
+            if place.range(part.entry.range).intersection(range).is_none() {
                 continue;
             }
             let frame = place.frame();
@@ -71,7 +74,7 @@ impl Sample {
                 break;
             }
             let raw = part.read(&*part.file()?, frame.offset, frame.len.into())?;
-            let chunks = frame::chunks_of(&raw, partition)
+            let chunks = frame::chunks_of(&raw, part.entry.partition)
                 .map_err(|damage| part.damage(frame.offset, damage))?;
             let found = of_chunks(&chunks, range, &mut sizes);
             sample.all.add(found);

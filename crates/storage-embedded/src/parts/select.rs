@@ -49,29 +49,40 @@ pub(super) struct FrameLocation {
     len: u32,
     /// Position of the part in the state.
     pub(super) part: u32,
-    /// First and last point, in milliseconds from the start of the part's day.
+    /// First and last point, in steps from the start of the part, see [`step_bits`].
     first: u32,
     last: u32,
 }
 
+/// A step is this power of two of milliseconds: the shortest of which `u32` has enough for a part. Of a day it is one
+/// millisecond.
+fn step_bits(part: TimeRange) -> u32 {
+    (u64::BITS - part.end.abs_diff(part.start).leading_zeros()).saturating_sub(u32::BITS)
+}
+
 impl FrameLocation {
-    /// A row of the part at this position, whose day begins at `partition`.
-    fn new(part: u32, row: &SeriesRow<'_>, partition: i64) -> Self {
-        // A time outside the day becomes the largest number.
-        let of_day = |time: i64| u32::try_from(time.saturating_sub(partition)).unwrap_or(u32::MAX);
-        let (first, last) = (of_day(row.range.start), of_day(row.range.end));
+    /// A row of the part at this position, which has this range.
+    fn new(part: u32, row: &SeriesRow<'_>, range: TimeRange) -> Self {
+        let bits = step_bits(range);
+        let steps = |time: i64| {
+            let from_start = time.clamp(range.start, range.end).abs_diff(range.start);
+            u32::try_from(from_start >> bits).expect("the part has no more steps")
+        };
+        let (first, last) = (steps(row.range.start), steps(row.range.end));
         Self { offset: row.frame.offset, len: row.frame.len, part, first, last }
     }
 
-    /// Where its chunks are.
+    /// The position of its chunks.
     pub(super) fn frame(&self) -> Frame {
         Frame { offset: self.offset, len: self.len }
     }
 
-    /// From its first to its last point.
-    pub(super) fn range(&self, partition: i64) -> TimeRange {
-        let time = |of_day: u32| partition.saturating_add(of_day.into());
-        TimeRange::new(time(self.first), time(self.last))
+    /// A range, within that of the part, from at most a step before its first point to at most a step behind its last.
+    pub(super) fn range(&self, part: TimeRange) -> TimeRange {
+        let bits = step_bits(part);
+        let (first, last) = (u64::from(self.first) << bits, u64::from(self.last) << bits);
+        let end = part.start.saturating_add_unsigned(last | ((1 << bits) - 1));
+        TimeRange::new(part.start.saturating_add_unsigned(first), end.min(part.end))
     }
 }
 
@@ -124,7 +135,7 @@ impl Found {
             if row.range.overlaps(&range) {
                 let series = self.series(row.labels).map_err(|d| part.damage(0, d))?;
                 check_label_bytes(self.label_bytes, max_label_bytes)?;
-                self.places.push((series, FrameLocation::new(at, &row, part.entry.partition)));
+                self.places.push((series, FrameLocation::new(at, &row, part.entry.range)));
             }
             Ok(ControlFlow::Continue(()))
         })
@@ -171,7 +182,10 @@ impl Found {
         for at in 1..starts.len() {
             starts[at] += starts[at - 1];
         }
-        (series, FramesBySeries { starts, all: places.into_iter().map(|(_, place)| place).collect() })
+        (
+            series,
+            FramesBySeries { starts, all: places.into_iter().map(|(_, place)| place).collect() },
+        )
     }
 }
 
@@ -274,4 +288,30 @@ fn read_frames(parts: &[Arc<Part>], places: &[FrameLocation]) -> Result<Vec<Byte
         rest = others;
     }
     Ok(frames)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_location_keeps_the_range_of_its_row_in_parts_of_any_length() {
+        const DAY: i64 = 86_400_000;
+        let day = TimeRange::new(20_000 * DAY, 20_001 * DAY - 1);
+        let years = TimeRange::new(-400 * DAY, 40_000 * DAY);
+        for part in [day, years, TimeRange::new(7, 7), TimeRange::new(i64::MIN, i64::MAX)] {
+            let middle = part.start.saturating_add_unsigned(part.end.abs_diff(part.start) / 2);
+            for (start, end) in [(part.start, part.end), (middle, middle), (middle, part.end)] {
+                let range = TimeRange::new(start, end);
+                let frame = Frame { offset: 1, len: 2 };
+                let row = SeriesRow { labels: &[], range, frame };
+                let kept = FrameLocation::new(0, &row, part).range(part);
+                let step = 1u64 << step_bits(part);
+                assert!(kept.start <= start && start.abs_diff(kept.start) < step, "{part:?}");
+                assert!(kept.end >= end && kept.end.abs_diff(end) < step, "{part:?}");
+                assert!(part.contains(kept.start) && part.contains(kept.end), "{part:?}");
+            }
+        }
+        assert_eq!([day, years].map(step_bits), [0, 10]);
+    }
 }
