@@ -1,5 +1,5 @@
-//! The HTTP surface and the life of the process: methods, statuses, health, limits; settings that
-//! are refused; ports and folders in use; draining and starting again.
+//! The HTTP surface and the life cycle of the process: methods, statuses, health, limits, refused
+//! settings, ports and folders that are already in use, draining and restart.
 
 mod external_labels;
 mod federate;
@@ -39,7 +39,7 @@ async fn server_without_store() -> SocketAddr {
     address
 }
 
-/// Status, `Retry-After` and body.
+/// Sends a request; returns its status, `Retry-After` and body.
 async fn ask(
     address: SocketAddr,
     method: Method,
@@ -156,12 +156,12 @@ pub(super) fn run(folder: &Path, arguments: &[&str], variables: &[(&str, &str)])
         .expect("the binary runs")
 }
 
-/// The one line that the binary printed when it refused to start.
+/// The one line that the binary printed when it refused to start (exit code 2).
 fn refusal(output: &Output) -> String {
     last_words(output, 2)
 }
 
-/// The same of a binary that met a fault.
+/// The one line that the binary printed when it ended with a fault (exit code 1).
 pub(super) fn fault(output: &Output) -> String {
     last_words(output, 1)
 }
@@ -300,7 +300,7 @@ fn a_port_in_use_is_named() {
 }
 
 #[test]
-fn an_address_that_can_never_be_bound_is_told_from_one_that_may_come() {
+fn an_address_that_can_never_be_bound_differs_from_one_that_may_come() {
     let folder = tempfile::tempdir().expect("a folder");
     let output = run(folder.path(), &["--listen=300.0.0.1:1"], &[]);
     let want = "--listen \"300.0.0.1:1\": 300.0.0.1 is no IPv4 address";
@@ -309,7 +309,7 @@ fn an_address_that_can_never_be_bound_is_told_from_one_that_may_come() {
     let why = "the link-local address fe80::1 needs its interface: fe80::1%eth0:1";
     let want = format!("--listen \"[fe80::1]:1\": {why}");
     assert_eq!(refusal(&output), want);
-    // Of the addresses for documents, which no machine has.
+    // An address reserved for documentation, which no machine has.
     let output = run(folder.path(), &["--listen=192.0.2.1:1"], &[]);
     let said = fault(&output);
     let want = "cannot listen on 192.0.2.1:1: it is no address of this machine (";
@@ -331,7 +331,7 @@ fn help_and_version_are_no_errors() {
     }
 }
 
-/// One float of `up{job="<job>"}` as a remote-write body.
+/// A remote-write body with one float of `up{job="<job>"}`.
 pub(super) fn float_body(job: &str, timestamp: i64, value: f64) -> Vec<u8> {
     let label = |name: &str, value: &str| v1::Label { name: name.into(), value: value.into() };
     let series = v1::TimeSeries {
@@ -343,7 +343,7 @@ pub(super) fn float_body(job: &str, timestamp: i64, value: f64) -> Vec<u8> {
     snappy::compress(&request.encode_to_vec()).expect("small")
 }
 
-/// What Grafana and people who look for what costs ask for: counts of memory and of part files.
+/// `/api/v1/status/tsdb`, which Grafana and operators ask for: counts of memory and of part files.
 #[tokio::test]
 async fn series_labels_chunks_and_times_are_counted() {
     let data = tempfile::tempdir().expect("a folder");
@@ -462,7 +462,7 @@ async fn a_sound_log_needs_no_repair_and_a_log_in_use_is_refused() {
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     assert!(text.starts_with("The log is sound: "), "{text}");
 
-    // Somebody looks at the log: that passes, and is waited for.
+    // While another process has the lock of the log, the server waits for it.
     let lock = data.path().join("embedded/wal/lock");
     let lock = std::fs::File::options().write(true).open(lock).expect("it is there");
     lock.try_lock().expect("nobody has it");

@@ -1,4 +1,4 @@
-//! Programs that speak to a Prometheus, pointed at promkairos: `promtool` and `vmalert`.
+//! Clients of Prometheus that use promkairos instead: `promtool` and `vmalert`.
 
 mod promtool;
 mod vmalert;
@@ -6,7 +6,7 @@ mod vmalert;
 use crate::support::promkairos::Promkairos;
 use crate::support::series::{floats, send};
 
-/// Writes a gauge of two instances, 1 and 0, of the minute before `end`.
+/// Writes a gauge of two instances, with the values 1 and 0, for the minute before `end`.
 async fn busy(server: &Promkairos, end: i64) {
     let one = |instance, value| {
         let points: Vec<(i64, f64)> = (-4..=0).map(|at| (end + at * 15_000, value)).collect();

@@ -1,5 +1,5 @@
-//! Clocks of the system that step by a day under load, and two servers on one keyspace of which one is ten minutes
-//! ahead. The clock is that of the real program, shifted by a library that is loaded before others.
+//! A system clock that steps by a day under load, and two servers on one keyspace of which one is ten minutes ahead.
+//! The real program runs, and a preloaded library (`LD_PRELOAD`) shifts its clock.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,13 +18,13 @@ use crate::tidy::root;
 const MINUTE: i64 = 60_000;
 const DAY: i64 = 24 * 60 * MINUTE;
 
-/// A clock that servers can be started under.
+/// A clock with an adjustable shift, for the servers that are started under it.
 struct ShiftedClock {
     folder: tempfile::TempDir,
 }
 
 impl ShiftedClock {
-    /// One that is right.
+    /// A clock that is right.
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let clock = Self { folder };
@@ -40,7 +40,7 @@ impl ShiftedClock {
         self.folder.path().join("shift.so")
     }
 
-    /// It shows so many milliseconds more than the clock of the system, from now on.
+    /// Sets the clock `ms` milliseconds ahead of the clock of the system.
     fn shift(&self, ms: i64) {
         use std::os::unix::fs::FileExt;
         let path = self.folder.path().join("shift");
@@ -62,7 +62,7 @@ impl ShiftedClock {
     }
 }
 
-/// A day ahead, a day back, both from each other, with flushes and merges at any time, a kill and a start under each.
+/// Steps a day ahead, a day back and from one to the other, with flushes, merges, a kill and a start under each.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_steps_by_a_day_costs_the_embedded_store_nothing() {
     let (data, load, clock) =
@@ -88,8 +88,8 @@ async fn a_clock_that_steps_by_a_day_costs_the_embedded_store_nothing() {
     assert!(!log.contains("ERROR") && !log.contains("failed"), "{log}");
 }
 
-/// Writes that Cassandra must acknowledge are refused while the clock is wrong; behind a log they wait. Either way all
-/// is there when it is right again.
+/// While the clock is wrong, writes that Cassandra must acknowledge are refused, and writes behind a log wait. Either
+/// way all acknowledged samples are found when the clock is right again.
 async fn a_clock_that_steps_by_a_day_over_cassandra(backend: Backend, while_wrong: u16) {
     let (data, load, clock) =
         (tempfile::tempdir().expect("a folder"), Load::default(), ShiftedClock::new());
@@ -145,8 +145,8 @@ async fn a_clock_that_steps_by_a_day_costs_cassandra_nothing_behind_the_log() {
     a_clock_that_steps_by_a_day_over_cassandra(Backend::cassandra_wal(), 204).await;
 }
 
-/// One of two servers on a keyspace is ten minutes ahead: it writes nothing there, so it hides nothing, and says why;
-/// the other goes on. Its samples wait in its log until its clock is right, and then the other finds them too.
+/// One of two servers on a keyspace is ten minutes ahead: it writes nothing there, so it hides nothing, and says why.
+/// The other server goes on. The samples of the first wait in its log until its clock is right; then both find them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_ten_minutes_ahead_waits_and_the_other_goes_on() {
     let keyspace = TestKeyspace::new().await;

@@ -1,5 +1,5 @@
-//! Several stores as one: what is read of each, who wins, where writes, metadata and deletes go, and
-//! what happens while one is away.
+//! Several clusters as one store: what is read from each, which one wins, where writes, metadata and
+//! deletes go, and what happens while a cluster is unavailable.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,8 +39,8 @@ async fn open(options: Options) -> SharedStore {
     Arc::new(support::cassandra::open(options, &CassandraMetrics::default()).await)
 }
 
-/// Points spread by chance over three stores; one store that got them in the order in which they
-/// win says what must come out.
+/// Points are spread at random over three stores. The model is one store that gets the same points,
+/// those of the winning store last.
 #[tokio::test]
 async fn what_several_stores_hold_is_one_answer() {
     let mut random = StdRng::seed_from_u64(support::seed());
@@ -53,7 +53,7 @@ async fn what_several_stores_hold_is_one_answer() {
             2 => TimeRange::ALL,
             _ => TimeRange::new(time(&mut random) / 2, 30 + time(&mut random) / 2),
         });
-        // The second of the read clusters loses to the first, both to the one that is written to.
+        // The second read cluster loses to the first, and both lose to the write cluster.
         for at in [1, 0, 2] {
             for _ in 0..random.random_range(0..6) {
                 let (series, from) = (hosts.choose(&mut random).expect("some"), time(&mut random));
@@ -135,7 +135,7 @@ async fn old_data_of_a_kairosdb_is_read_beside_a_new_keyspace() {
     let found = read(&narrow, &named(&metric), TimeRange::ALL).await;
     assert_eq!(bits(&found[&series]), all(&[(20, 2.5), (40, 2.5)]), "no more than its range");
 
-    // The metadata of metrics lies in its own cluster.
+    // The metadata of metrics is in its own cluster.
     assert_eq!(clusters.metadata(None, usize::MAX).await.expect("metadata").len(), 1);
     let families = "SELECT key FROM {k}.service_index WHERE service = 'prometheus' \
                     AND service_key = 'metadata'";
@@ -143,7 +143,7 @@ async fn old_data_of_a_kairosdb_is_read_beside_a_new_keyspace() {
     assert_eq!(new.rows::<(String,)>(families).await, []);
     assert!(metadata.data_points().await.is_empty());
 
-    // Deletes go wherever the data is.
+    // Deletes go to every cluster that has the data.
     clusters.delete(&named(&metric), TimeRange::new(15, 35)).await.expect("deleted");
     let found = read(&clusters, &named(&metric), TimeRange::ALL).await;
     assert_eq!(bits(&found[&series]), all(&[(10, 1.5), (40, 2.5)]));
@@ -188,7 +188,7 @@ async fn a_cluster_that_is_away_is_named_and_nothing_is_left_out() {
     is_named(clusters.exemplars(&named("m"), TimeRange::ALL, usize::MAX).await.expect_err("away"));
     is_named(clusters.delete(&named("m"), TimeRange::ALL).await.expect_err("away"));
     is_named(selection.reader.read(0..1).await.expect_err("away"));
-    // What does not need it goes on.
+    // Requests that do not need the unavailable cluster still succeed.
     Request::default().floats(&host("a"), &[(6_000, 6.0)]).write(&clusters).await;
     let later = TimeRange::new(5_001, i64::MAX);
     assert_eq!(read(&clusters, &named("m"), later).await[&host("a")].len(), 1);
@@ -205,7 +205,7 @@ async fn a_cluster_that_is_away_is_named_and_nothing_is_left_out() {
     new.drop().await;
 }
 
-/// As the server is told of them: in its file, where one keyspace is not there at first.
+/// Clusters from the settings file; the keyspace of one does not exist at first.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_with_other_clusters() {
     for backend in [Backend::cassandra_store(), Backend::cassandra_wal()] {
@@ -230,7 +230,7 @@ async fn a_server_with_other_clusters() {
             if is_said && is_logged { Ok(()) } else { Err(format!("{ready:?}\n{log}")) }
         })
         .await;
-        // Writes do not need it.
+        // Writes do not need the missing keyspace.
         let mut random = StdRng::seed_from_u64(support::seed());
         assert_eq!(load.send(&server, &mut random).await.expect("an answer"), 204);
         let error = server.read("__name__", METRIC).await.expect_err("it holds no data");
@@ -238,7 +238,7 @@ async fn a_server_with_other_clusters() {
         assert!(error.contains("read cluster") && error.contains("2024"), "{error}");
         assert!(error.contains("no keyspace of a KairosDB"), "{error}");
         assert_eq!(error.matches("2024").count(), 1, "{error}");
-        // Samples are read with what lies up to five minutes before them.
+        // A read also covers the five minutes before its start.
         let read_from =
             async |start: i64| server.read_range("__name__", METRIC, start..=i64::MAX / 2).await;
         let after = 1_735_689_599_000 + 300_001;
@@ -273,7 +273,7 @@ async fn a_server_with_other_clusters() {
     }
 }
 
-/// The same for the cluster that has the metadata alone.
+/// The same for a cluster that has only the metadata.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_with_another_cluster_for_metadata() {
     let (main, meta) = (TestKeyspace::new().await, TestKeyspace::new().await);
@@ -320,7 +320,7 @@ async fn a_server_with_another_cluster_for_metadata() {
     meta.drop().await;
 }
 
-/// KairosDB 1.2 made no table for its tag index, and older ones no `spec`.
+/// KairosDB 1.2 made no table for its tag index, and older versions made no `spec`.
 #[tokio::test]
 async fn a_read_cluster_is_left_as_it_is() {
     let keyspace = TestKeyspace::new().await;
@@ -352,7 +352,7 @@ async fn a_read_cluster_is_left_as_it_is() {
     old.close().await.expect("closed");
     assert_eq!(keyspace.rows::<(String,)>(tables).await, before);
 
-    // Where nothing says how time is cut, nothing is guessed.
+    // Without a row width in the keyspace the open is refused: the width is not guessed.
     for table in ["data_points", "row_keys", "string_index"] {
         keyspace.cql(&format!("TRUNCATE {{k}}.{table}")).await;
     }
@@ -361,7 +361,7 @@ async fn a_read_cluster_is_left_as_it_is() {
     assert!(error.to_string().contains("neither data nor a spec"), "{error}");
     assert_eq!(keyspace.rows::<(String,)>(tables).await, before);
 
-    // One of a KairosDB before 1.2 is told how to go on.
+    // For a keyspace of a KairosDB before 1.2 the error says how to go on.
     keyspace.cql("DROP TABLE {k}.row_keys").await;
     let error = keyspace.try_open(options).await.map(drop).expect_err("refused");
     let text = "has no table row_keys, which KairosDB has since 1.2: start such a KairosDB on it";

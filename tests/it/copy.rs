@@ -1,5 +1,5 @@
 //! `promkairos copy`: from the embedded store to a real Cassandra and back, from a running server,
-//! cut off and begun again, and with differences that it has to find.
+//! interrupted and resumed, and with differences that the comparison has to find.
 
 mod cut_off;
 mod found;
@@ -25,14 +25,14 @@ use crate::support::proto;
 use crate::support::remote_read::ReadSeries;
 use crate::support::{self, api};
 
-/// 2023-11-14T22:13:20Z: a run of points from here on passes the end of the day.
+/// 2023-11-14T22:13:20Z: points from here on soon pass the end of the day.
 const AT: i64 = 1_700_000_000_000;
 const DAY: i64 = 86_400_000;
 
 /// The command, run in a folder of its own.
 fn command(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_promkairos"));
-    // Tables are made slowly on a busy machine. Flags win.
+    // Creating tables is slow on a busy machine. Flags override the variable.
     command.env("PROMKAIROS_CASSANDRA_REQUEST_TIMEOUT", "100s");
     command.current_dir(folder).arg("copy").args(arguments);
     command
@@ -42,25 +42,25 @@ fn copy(folder: &Path, arguments: &[&str]) -> Output {
     command(folder, arguments).output().expect("it runs")
 }
 
-/// What a copy said that went well.
+/// The report of a copy, which must have succeeded.
 #[track_caller]
 fn said(output: &Output) -> String {
     assert!(output.status.success(), "{}", text(output));
     String::from_utf8(output.stdout.clone()).expect("UTF-8")
 }
 
-/// Both streams.
+/// The text of both output streams.
 fn text(output: &Output) -> String {
     let stderr = String::from_utf8_lossy(&output.stderr);
     format!("{}{stderr}", String::from_utf8_lossy(&output.stdout))
 }
 
-/// `embedded:` and a data folder.
+/// The name of an embedded store as source or target: `embedded:` and its data folder.
 fn embedded(data: &Path) -> String {
     format!("embedded:{}", data.display())
 }
 
-/// A keyspace of the shared Cassandra.
+/// The name of a keyspace of the shared Cassandra as source or target.
 fn keyspace(name: &str) -> String {
     format!("cassandra:{}/{name}", support::cassandra())
 }
@@ -77,7 +77,7 @@ async fn send(server: &Promkairos, request: &Request) {
     assert!(matches!(answer.status, 200 | 204), "{answer:?}");
 }
 
-/// Makes an embedded store of what is sent, and ends its server.
+/// Makes an embedded store with the data of the requests, and ends its server.
 async fn made(data: &Path, requests: &[Request]) {
     let mut server = Promkairos::ready(data, &Backend::Embedded, &[]).await;
     for request in requests {
@@ -86,7 +86,7 @@ async fn made(data: &Path, requests: &[Request]) {
     assert!(server.process.terminate().success(), "{}", server.process.log());
 }
 
-/// All that a server has, exemplars and metadata too.
+/// All data of a server: samples, exemplars and metadata.
 #[derive(Debug, PartialEq)]
 struct All {
     series: Vec<ReadSeries>,
@@ -111,7 +111,7 @@ impl All {
         Self { series, exemplars, metadata: answer["data"].clone() }
     }
 
-    /// Of the embedded store in a folder.
+    /// All data of the embedded store in a folder.
     async fn in_folder(data: &Path) -> Self {
         Self::of(&Promkairos::ready(data, &Backend::Embedded, &[]).await).await
     }

@@ -1,5 +1,5 @@
-//! A folder with a living log has an owner, whatever became of the lock files: every command that could take it for
-//! an abandoned one is refused, and none of them changes a byte.
+//! A folder whose log is in use has an owner even if the lock files are removed: every command that could take the
+//! folder for abandoned is refused, and none of them changes a byte.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use crate::limits::{logged, send, series};
 use crate::support::cassandra;
 use crate::support::promkairos::{Backend, Promkairos};
 
-/// The files that are locked, below a data folder.
+/// The lock files, below a data folder.
 const LOCKS: [&str; 2] = ["lock", "wal/lock"];
 
-/// All files below a folder but the locks, with their lengths and times of change.
+/// All files below a folder except the locks, with their lengths and modification times.
 fn files(folder: &Path) -> BTreeMap<PathBuf, (u64, std::time::SystemTime)> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder).expect("a folder") {
@@ -33,7 +33,7 @@ async fn every_command_notices_the_owner(backend: Backend, folder: &str) {
     let dir = data.path().to_str().expect("UTF-8").to_owned();
     let mut server = Promkairos::ready(data.path(), &backend, &[]).await;
     if matches!(backend, Backend::CassandraWal { .. }) {
-        // What is noted of it in the folder is noted.
+        // By then all notes about Cassandra are in the folder.
         logged(&server, "Cassandra is there").await;
     }
     assert_eq!(send(&server, &[series("m", "a", 5)]).await.status, 204);
@@ -48,12 +48,12 @@ async fn every_command_notices_the_owner(backend: Backend, folder: &str) {
     let owned = format!(
         "{dir} is in use by another promkairos process; stop that process, or give this one another --data-dir"
     );
-    // Each alone, then both.
+    // Each lock is removed alone, then both.
     for removed in [&LOCKS[..1], &LOCKS[1..], &LOCKS[..]] {
         for lock in removed {
             let below =
                 if *lock == "lock" { data.path().to_owned() } else { data.path().join(folder) };
-            // A command that was refused has made it again.
+            // A refused command has created the lock again.
             drop(std::fs::remove_file(below.join(lock)));
         }
         let before = files(data.path());
@@ -70,7 +70,7 @@ async fn every_command_notices_the_owner(backend: Backend, folder: &str) {
         }
         assert_eq!(files(data.path()), before, "{removed:?}");
     }
-    // It lives on, and its log is whole.
+    // The server still runs, and its log is intact.
     assert_eq!(send(&server, &[series("m", "b", 5)]).await.status, 204);
     assert!(server.process.terminate().success(), "{}", server.process.log());
     let server = Promkairos::ready(data.path(), &backend, &[]).await;
@@ -86,7 +86,7 @@ async fn of_the_embedded_store() {
 #[tokio::test(flavor = "multi_thread")]
 async fn of_a_log_before_cassandra() {
     let keyspace = TestKeyspace::new().await;
-    // The tables are there: reads do not wait for them.
+    // The tables exist, so reads do not wait for them.
     drop(keyspace.open().await);
     let backend = Backend::CassandraWal { address: cassandra(), keyspace: keyspace.name.clone() };
     every_command_notices_the_owner(backend, "cassandra").await;

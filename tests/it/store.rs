@@ -1,7 +1,7 @@
 //! The conformance suite: every case runs on every store, through the trait alone.
 //!
-//! A case gets a fresh store in a [`Harness`] and may close and reopen it. The random histories
-//! compare a store with the memory store, which is the oracle.
+//! A case gets a new store in a [`Harness`] and may close and reopen it. The random histories
+//! compare a store with the memory store, which is the model.
 
 mod hints;
 
@@ -35,7 +35,7 @@ use hints::hints_of_resets_are_true;
 pub(crate) struct Harness {
     pub(crate) store: SharedStore,
     pub(crate) reopen: Box<dyn Fn() -> Opening + Send>,
-    /// Whatever must live as long as the store: folders, keyspaces.
+    /// Values that must live as long as the store: folders, keyspaces.
     #[expect(dead_code, reason = "only dropped")]
     pub(crate) keep: Vec<Box<dyn std::any::Any + Send>>,
 }
@@ -70,7 +70,7 @@ async fn parts() -> Harness {
     Harness { store, reopen, keep: vec![Box::new(dir)] }
 }
 
-/// The embedded store whole: log and head over part files.
+/// The whole embedded store: log and head over part files.
 async fn head_over_parts() -> Harness {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().to_owned();
@@ -97,7 +97,7 @@ async fn head_that_crashes() -> Harness {
     crate::head::harness(crate::head::Restart::Crash).await
 }
 
-/// Flushes all the time, so that points are found in memory, below, and in both.
+/// Flushes all the time, so that points are found in memory, in the store below, and in both.
 async fn head_that_flushes() -> Harness {
     crate::head::harness(crate::head::Restart::FlushBefore).await
 }
@@ -113,8 +113,7 @@ async fn cassandra_store() -> Harness {
     Harness { store: reopen().await, reopen: Box::new(reopen), keep: vec![Box::new(keyspace)] }
 }
 
-/// The KairosDB schema, beside a keyspace with older data, in which the metadata is too; both with read
-/// caches.
+/// The KairosDB schema beside a keyspace with older data and the metadata; both with read caches.
 async fn clusters() -> Harness {
     let keyspaces = [(); 2].map(|()| Keyspace(support::keyspace()));
     let dir = tempfile::tempdir().expect("a folder");
@@ -152,7 +151,7 @@ async fn head_over_cassandra() -> Harness {
     Harness { store: reopen().await, reopen: Box::new(reopen), keep }
 }
 
-/// Dropped in Cassandra as well when it goes.
+/// A keyspace that is dropped in Cassandra when this value is dropped.
 struct Keyspace(String);
 
 impl Keyspace {
@@ -160,7 +159,7 @@ impl Keyspace {
         support::cassandra::options(support::cassandra(), &self.0)
     }
 
-    /// The same with a read cache in a folder.
+    /// The options of the keyspace with a read cache in a folder.
     fn cached(&self, dir: &Path) -> cassandra::Options {
         let cache = cassandra::ReadCacheOptions {
             dir: dir.join("read-cache"),
@@ -178,7 +177,7 @@ impl Keyspace {
 impl Drop for Keyspace {
     fn drop(&mut self) {
         let drop = format!("DROP KEYSPACE IF EXISTS {}", self.0);
-        // A thread of its own, since this one may be inside a runtime.
+        // A new thread, since the current thread may be inside a runtime.
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Runtime::new().expect("a runtime");
             runtime.block_on(async {
@@ -265,7 +264,7 @@ async fn write(store: &dyn Store, batch: &Batch) -> promkairos::model::WriteOutc
     store.write(batch.build()).await.expect("write")
 }
 
-/// Points of every matching series inside the range, by labels.
+/// Points in the range of every matching series, by labels.
 async fn read(
     store: &dyn Store,
     matchers: &[Matcher],
@@ -296,7 +295,7 @@ async fn read(
     result
 }
 
-/// Where chunks begin is a store's own affair, and with it what it knows of counter resets.
+/// Each store decides where chunks begin, and so which counter resets it knows.
 fn forget_reset(point: &mut Point) {
     if let Value::Histogram(histogram) = &mut point.value
         && histogram.reset_hint != ResetHint::Gauge
@@ -366,7 +365,7 @@ fn custom_histogram(k: u64) -> Histogram {
     }
 }
 
-/// A marker of the end in place of a histogram.
+/// A stale marker as a histogram.
 pub(crate) fn stale_histogram() -> Histogram {
     Histogram {
         schema: 0,
@@ -606,7 +605,7 @@ async fn label_endpoints(h: Harness) {
     assert_eq!((names.items.join(" "), names.truncated), ("__name__ job zone".into(), false));
     let names = s.label_names(&query(vec![], 2)).await.expect("names");
     assert_eq!((names.items.join(" "), names.truncated), ("__name__ job".into(), true));
-    // By their bytes.
+    // The same limit by bytes.
     let of_bytes = |bytes| {
         let limit = ListSize { items: 9, bytes };
         SeriesQuery { limit, ..query(vec![], 9) }
@@ -770,7 +769,7 @@ async fn everything_survives_a_restart(mut h: Harness) {
     assert_eq!(after[0].1[1], float(T + 7, -1.0));
 }
 
-/// Random writes, deletes, restarts and reads; every answer is compared with the oracle's.
+/// Random writes, deletes, restarts and reads; every answer is compared with the model's.
 async fn random_history(mut h: Harness) {
     let (rounds, steps) = if support::long() { (20, 120) } else { (2, 60) };
     let first = support::seed();
@@ -779,7 +778,7 @@ async fn random_history(mut h: Harness) {
         println!("round {round} alone: PROMKAIROS_TEST_SEED={seed}");
         let mut rng = StdRng::seed_from_u64(seed);
         let oracle = MemoryStore::new();
-        // Each round has a metric of its own, so that they do not meet.
+        // Each round has its own metric, so that rounds do not affect each other.
         let metric = format!("m{seed:x}");
         for step in 0..steps {
             history_step(&mut rng, &mut h, &oracle, &metric, step).await;
@@ -821,7 +820,7 @@ async fn history_step(
     }
 }
 
-/// Times lie close together around some days, so that writes collide and cross partitions.
+/// A time near the begin of one of three days, so that writes collide and cross partitions.
 fn random_time(rng: &mut StdRng) -> i64 {
     let day = rng.random_range(0..3) * 86_400_000;
     T + day + rng.random_range(0..40) * 1000

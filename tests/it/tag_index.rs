@@ -1,4 +1,4 @@
-//! The tag index as an operator sees it: the settings file, SIGHUP, and the commands `explain` and
+//! The tag index as an operator uses it: the settings file, SIGHUP, and the commands `explain` and
 //! `index`, on the real program.
 
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::support::{api, eventually};
 const WIDTH: i64 = 1_814_400_000;
 const WINDOWS: i64 = 40;
 
-/// A series `metric{host}` with a point in each of some windows.
+/// A series `metric{host}` with a point in each of the first `windows` windows.
 fn series(metric: &str, host: &str, windows: i64) -> proto::Message {
     let label = |name: &str, value: &str| proto::Message::default().bytes(1, name).bytes(2, value);
     let labels = [label("__name__", metric), label("host", host)];
@@ -30,7 +30,7 @@ async fn write(server: &Promkairos, metric: &str, windows: i64) {
     assert_eq!(answer.status, 204, "{}", answer.body);
 }
 
-/// Runs a command that asks a server: what it printed, or its one line of error.
+/// Runs a command against a server; returns its output, or its one line of error.
 fn ask(server: &Promkairos, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(env!("CARGO_BIN_EXE_promkairos"))
         .args(arguments)
@@ -65,7 +65,7 @@ async fn an_operator_indexes_a_metric_that_has_data() {
     let mut server = Promkairos::ready(&data, &backend, &[&flag]).await;
     let refused = ask(&server, &["index", "build", "m"]).expect_err("refused");
     assert!(refused.contains("m is not in tag_indexed_row_key_lookup_metrics"), "{refused}");
-    // No restart: the list is read again.
+    // The list is read again without a restart.
     settings(&file, "{ n = [], m = [\"host\"] }");
     let pid = i32::try_from(server.process.id()).expect("a pid");
     kill_process(Pid::from_raw(pid).expect("a pid"), Signal::HUP).expect("it runs");
@@ -81,14 +81,14 @@ async fn an_operator_indexes_a_metric_that_has_data() {
 
     build_half(&mut server).await;
     let mut server = Promkairos::ready(&data, &backend, &[&flag]).await;
-    // Half of it is there, and nothing is read from it yet.
+    // Half of the index is built, and reads do not use it yet.
     let explained = ask(&server, &["explain", "m{host=\"a\"}"]).expect("explained");
     assert_eq!(explained.matches("row_keys").count(), 40, "{explained}");
     let built = ask(&server, &["index", "build", "m"]).expect("built");
     let rows = built.strip_prefix("m: build done, 40 of 40 windows, ").unwrap_or_default();
     let rows: i64 = rows.split(' ').next().and_then(|rows| rows.parse().ok()).unwrap_or_default();
     assert!((3 * WINDOWS..=3 * WINDOWS + 6).contains(&rows), "it began anew: {built}");
-    // This process has all series in memory by now; the next one has none.
+    // This process has all series in memory by now; a restarted process has none.
     let explained = ask(&server, &["explain", "m{host=\"a\"}"]).expect("explained");
     assert_eq!(explained.matches("data_points: memory").count(), 40, "{explained}");
     assert!(server.process.terminate().success());

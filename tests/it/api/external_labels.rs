@@ -1,6 +1,5 @@
-//! External labels and the intervals of the senders: as YAML for clients, in the answers of remote read and
-//! federation, and nowhere else; settings that are refused. The least time of all samples, which the same clients ask
-//! for.
+//! External labels and scrape intervals: clients get them as YAML, and external labels are added to the answers of
+//! remote read and federation only. Also: refused settings, and the metric with the lowest sample time.
 
 use std::time::Duration;
 
@@ -18,10 +17,10 @@ use crate::support::eventually;
 use crate::support::promkairos::{Backend, Promkairos};
 use crate::support::series::{floats, send};
 
-/// The settings of a server that two labels tell apart.
+/// Settings with two external labels.
 const LABELS: &str = "[external_labels]\ncluster = \"eu-1\"\nreplica = \"a\"\n";
 
-/// Names and values in the order in which they came.
+/// Names and values in the order of the answer.
 type Pairs = Vec<(String, String)>;
 
 fn owned(pairs: &[(&str, &str)]) -> Pairs {
@@ -50,13 +49,13 @@ async fn clients_read_them_as_the_configuration_of_a_prometheus() {
     let want = "global:\n  scrape_interval: 5s\n  scrape_timeout: 5s\n  evaluation_interval: 1m30s\n  \
                 external_labels:\n    cluster: eu-1\n    odd.name: \"no\"\n";
     assert_eq!(yaml(&server).await, want);
-    // What is refused changes nothing.
+    // A refused reload changes nothing.
     write_settings(&file, "external_labels = { cluster = \"\" }\n");
     let (status, why) = reload(&server).await;
     assert!(status == 500 && why.contains("external_labels.cluster"), "{status} {why}");
     assert_eq!(yaml(&server).await, want);
     assert!(server.process.terminate().success());
-    // As flags.
+    // The same settings as flags.
     let flags =
         ["--scrape-interval=15s", "--evaluation-interval=15s", "--external-labels={a = \"b\"}"];
     let data = folder.path().join("data");
@@ -109,7 +108,7 @@ fn what_no_label_and_no_interval_can_be_is_refused_with_the_setting() {
     assert!(line.starts_with(want), "{line}");
 }
 
-/// The labels of all series of an answer of either type, in the order of the labels; the series sorted.
+/// The labels of all series of a remote-read answer of either type: labels in their order, series sorted.
 async fn read(server: &Promkairos, kind: ResponseType, matchers: &[(&str, &str)]) -> Vec<Pairs> {
     let equal = |(name, value): &(&str, &str)| v1::LabelMatcher {
         r#type: v1::label_matcher::Type::Eq.into(),
@@ -167,7 +166,7 @@ async fn remote_read_adds_them_and_finds_series_by_them() {
     let series = |labels: &[(&str, &str)]| {
         floats(&[&[("__name__", "m")][..], labels].concat(), &[(1_000, 1.0)])
     };
-    // Without any of them, with the same value, and with another one.
+    // Stored series without an external label, with its value, and with another value.
     let stored =
         [&[("z", "1")][..], &[("cluster", "eu-1"), ("z", "2")], &[("cluster", "us"), ("z", "3")]];
     assert_eq!(send(&server.url(""), stored.map(series).into()).await, 204);
@@ -183,7 +182,7 @@ async fn remote_read_adds_them_and_finds_series_by_them() {
         let all = [without.clone(), same.clone(), other.clone()];
         assert_eq!(read(&[]).await, all, "{kind:?}");
         assert_eq!(read(&[("replica", "a")]).await, all, "{kind:?}");
-        // Who is found has the label in the answer.
+        // Each series that is found has the label in the answer.
         let found = [without.clone(), same.clone()];
         assert_eq!(read(&[("cluster", "eu-1")]).await, found, "{kind:?}");
         assert_eq!(read(&[("cluster", "us")]).await, std::slice::from_ref(&other), "{kind:?}");
@@ -191,7 +190,7 @@ async fn remote_read_adds_them_and_finds_series_by_them() {
         assert_eq!(read(&[("replica", "b")]).await, [] as [Pairs; 0], "{kind:?}");
         assert_eq!(read(&[("cluster", "")]).await, std::slice::from_ref(&without), "{kind:?}");
     }
-    // Queries and lists show what is stored.
+    // Queries and lists of labels return only the stored labels.
     let parameters =
         [("query", "count(m{cluster=\"eu-1\"}) + count(m{replica=\"\"})"), ("time", "1")];
     let (status, answer) = api::get(&server.url("/api/v1/query"), &parameters).await;
@@ -241,7 +240,7 @@ async fn federation_adds_them() {
              fed{{job=\"j\",{escaped},cluster=\"eu-1\",instance=\"\",zone=\"z\"}} 1 {now}\n"
         )
     );
-    // Selectors are about what is stored.
+    // Selectors match only the stored labels.
     assert_eq!(page("fed{cluster=\"eu-1\"}").await, "");
     write_settings(&file, "external_labels = { instance = \"here\" }\n");
     assert_eq!(reload(&server).await.0, 200);
@@ -252,7 +251,7 @@ async fn federation_adds_them() {
     assert!(server.process.terminate().success());
 }
 
-/// The value of the metric, where it is there.
+/// The value of the metric, if the page has it.
 async fn lowest_time(server: &Promkairos) -> Option<f64> {
     let (status, page) = server.get("/metrics").await.expect("an answer");
     assert_eq!(status, 200);
@@ -279,7 +278,7 @@ async fn the_least_time_of_the_samples_is_a_metric() {
     assert_eq!(lowest_time(&server).await, None, "there is no sample");
     write(&server, 1_700_000_000_500).await;
     becomes(&server, 1_700_000_000.5).await;
-    // An older one that comes late, and a newer one, which changes nothing.
+    // A late, older sample lowers the time; a newer sample does not change it.
     write(&server, 1_600_000_000_000).await;
     becomes(&server, 1_600_000_000.0).await;
     write(&server, 1_700_000_060_000).await;
@@ -290,14 +289,14 @@ async fn the_least_time_of_the_samples_is_a_metric() {
     assert!(server.process.terminate().success());
 }
 
-/// In the log there are the newest samples only.
+/// The log before Cassandra has the newest samples only, so it says nothing of the lowest time.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_least_time_is_not_told_of_a_log_before_cassandra() {
+async fn a_log_before_cassandra_reports_no_lowest_time() {
     let data = tempfile::tempdir().expect("a folder");
     let mut server = Promkairos::ready(data.path(), &Backend::cassandra_wal(), &[]).await;
     let series = floats(&[("__name__", "m")], &[(1_700_000_000_000, 1.0)]);
     assert_eq!(send(&server.url(""), vec![series]).await, 204);
-    // As long as the embedded store takes for it at most, and some more.
+    // Longer than the embedded store needs to report the metric.
     tokio::time::sleep(Duration::from_secs(4)).await;
     assert_eq!(lowest_time(&server).await, None);
     assert!(server.process.terminate().success());

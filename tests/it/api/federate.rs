@@ -1,5 +1,5 @@
-//! `/federate` in protocol buffers, and what text has of native histograms. Text of floats, and names in text, are
-//! compared with what a Prometheus answered (`recorded`); a real one reads and writes the same pages in `prometheus`.
+//! `/federate` in protocol buffers, and native histograms in its text format. `recorded` compares floats and names in
+//! text with recorded answers of Prometheus; in `prometheus` a real Prometheus reads and writes the same pages.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -16,7 +16,7 @@ const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 const DELIMITED: &str = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; \
                          encoding=delimited";
 
-/// Content type and body.
+/// Content type and body of a page of `/federate`.
 async fn page(url: &str, selector: &str, accept: &str) -> (String, Vec<u8>) {
     let query =
         form_urlencoded::Serializer::new(String::new()).append_pair("match[]", selector).finish();
@@ -34,7 +34,7 @@ fn now() -> i64 {
     i64::try_from(since.as_millis()).expect("before long")
 }
 
-/// Everything that `/federate` writes, by age in milliseconds.
+/// A series of every kind that `/federate` writes.
 fn everything(now: i64) -> Vec<v1::TimeSeries> {
     let gone = f64::from_bits(STALE_NAN_BITS);
     let odd = [("__name__", "f"), ("instance", "a"), ("é", "b\n")];
@@ -170,7 +170,7 @@ async fn the_client_chooses_the_format() {
     }
 }
 
-/// Wide histograms count for the memory of a query; what text leaves out does not.
+/// Wide histograms count towards the memory of a query; series that text leaves out do not.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_that_takes_too_much_memory_is_refused() {
     let settings = Settings { max_bytes: 1 << 20, ..Settings::default() };

@@ -1,7 +1,7 @@
-//! Paths that are not clean, and forms in parts, as a real Prometheus 3.16 answered them. What it answers to a slash at
-//! the end is no model: it leads to a path that there is not.
+//! Paths that are not clean, and multipart forms, answered as a real Prometheus 3.16 answered them. Its answer to a
+//! trailing slash is not copied: that answer redirects to a path that does not exist.
 //!
-//! Requests are written by hand, as clients clean paths themselves, and in HTTP/1.0, so that bodies come in one piece.
+//! Requests are written by hand, since clients clean paths themselves, and in HTTP/1.0, so that bodies are not chunked.
 
 use promkairos::promql::{Features, Settings};
 use serde_json::Value as Json;
@@ -120,7 +120,7 @@ async fn no_redirect_leaves_the_server() {
     assert!(answer.status == 400 || !answer.body.contains('\''), "{}", answer.body);
 }
 
-/// What is written to the path of a base URL with a slash at its end arrives.
+/// Writes to a base URL with a trailing slash arrive, from a client that follows redirects.
 #[tokio::test]
 async fn clients_that_follow_lose_nothing() {
     let url = in_process(Settings::default(), Features::Stable).await;

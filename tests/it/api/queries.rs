@@ -1,5 +1,5 @@
-//! Queries over HTTP, as far as no recording of a Prometheus shows them: our limits, a store that is
-//! not open, answers in zstd.
+//! Queries over HTTP that no recording of a Prometheus covers: our limits, a store that is not open,
+//! answers in zstd.
 
 use promkairos::limits::MAX_QUERY_DEPTH;
 use promkairos::promql::{Features, Settings};
@@ -43,7 +43,7 @@ async fn a_limit_that_is_passed_names_its_setting() {
     }
 }
 
-/// Walking a query recurses: its depth must never pass the stack.
+/// The walk over a query recurses: the deepest allowed query must fit on the stack.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_deepest_query_is_answered() {
     let data = tempfile::tempdir().expect("a folder");
@@ -104,7 +104,7 @@ async fn metric(server: &Promkairos, name: &str) -> Option<f64> {
     line.trim().parse().ok()
 }
 
-/// Nobody works for a client that went away: the turn of its query is the next one's.
+/// The query of a client that disconnected ends, and its permit goes to the next query.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_query_whose_client_goes_away_ends() {
     let data = tempfile::tempdir().expect("a folder");
@@ -114,7 +114,7 @@ async fn a_query_whose_client_goes_away_ends() {
         Some(found) if found == value => Ok(()),
         other => Err(format!("{name} is {other:?}")),
     };
-    // Minutes of work.
+    // A query that takes minutes.
     let long = "sum(max_over_time(sum(quantile_over_time(0.5,m%5B1h%5D))%5B2h:100ms%5D))";
     let url = server.url("");
     let mut client = TcpStream::connect(url.trim_start_matches("http://")).await.expect("there");
@@ -124,7 +124,7 @@ async fn a_query_whose_client_goes_away_ends() {
     drop(client);
     let canceled = "promkairos_queries_total{kind=\"instant\",outcome=\"canceled\"} ";
     eventually("it is canceled", async || is(canceled, 1.0).await).await;
-    // It leaves the traces of any other: what it cost, its status and its time.
+    // Like every query it leaves its cost, its status and its duration.
     let given_up = "promkairos_http_requests_total{handler=\"/api/v1/query\",code=\"499\"} ";
     eventually("it is counted", async || is(given_up, 1.0).await).await;
     let timed = "promkairos_http_request_duration_seconds_count{handler=\"/api/v1/query\"} ";
@@ -140,7 +140,7 @@ async fn a_query_whose_client_goes_away_ends() {
     assert_eq!(status, 200, "{answer}");
 }
 
-/// What the system counts for the process stays near the setting, whatever is asked.
+/// The resident memory of the process stays near the setting, whatever the queries.
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_of_the_process_is_bounded() {
     const LIMIT: u64 = 64 << 20;

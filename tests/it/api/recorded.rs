@@ -1,9 +1,9 @@
-//! What a real Prometheus 3.16 answered over HTTP, replayed: every endpoint, wrong methods, errors,
+//! Replays recorded HTTP answers of a real Prometheus 3.16: every endpoint, wrong methods, errors,
 //! orders, numbers, warnings.
 //!
-//! `writes.jsonl` is written to an empty server, then every line of a file is asked and the answers
-//! compared by the rule that the line names. What differs on purpose stands in a list with a reason;
-//! what stands there and is equal fails too.
+//! `writes.jsonl` is written to an empty server. Then the request of each line of a file is sent, and
+//! the answer is compared by the rule that the line names. Cases that differ on purpose are in a list
+//! with a reason; a case of the list that does not differ fails too.
 
 mod compare;
 mod cost;
@@ -29,7 +29,7 @@ use compare::{Answer, compare};
 /// Reasons, and the cases that differ for them.
 type List = &'static [(&'static str, &'static [&'static str])];
 
-/// Why we differ on purpose, and in which cases.
+/// Why our answers differ on purpose, and in which cases.
 const DIFFERENT: List = &[
     (
         "Go's logarithm on amd64 is wrong for subnormal numbers",
@@ -76,7 +76,7 @@ const DIFFERENT: List = &[
     ),
 ];
 
-/// The same of Cassandra alone.
+/// Further differences of Cassandra alone.
 const ON_CASSANDRA: List = &[(
     "an index row says in which three weeks a series is, not when",
     &["requests series-030", "requests series-031", "requests series-032"],
@@ -114,7 +114,7 @@ async fn over_a_cassandra_store() {
 #[tokio::test(flavor = "multi_thread")]
 async fn with_all_that_is_experimental() {
     let data = tempfile::tempdir().expect("a folder");
-    // Start timestamps are used only where a request says so.
+    // Start timestamps are used only where a request asks for them.
     let flags = ["--promql-experimental", "--use-start-timestamps=false"];
     let server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
     load(&server.url("")).await;
@@ -146,7 +146,7 @@ async fn with_types_and_units_as_labels() {
     load(&server.url("")).await;
     replay(&server.url(""), "requests-typed", 48).await;
     server.process.kill();
-    // The log gives the series that were acknowledged, whatever is set by then.
+    // A restart keeps the acknowledged series of the log, whatever the settings are by then.
     let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
     let (_, values) = server.get("/api/v1/label/__unit__/values").await.expect("an answer");
     assert_eq!(values, r#"{"status":"success","data":["ms","seconds"]}"#);
@@ -169,7 +169,7 @@ fn lines(file: &str) -> Vec<Json> {
     text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
 }
 
-/// Writes everything to an empty server.
+/// Sends all requests of `writes.jsonl` to an empty server.
 pub(super) async fn load(url: &str) {
     for case in lines("writes") {
         write_case(url, &case).await;
@@ -190,7 +190,7 @@ async fn write_case(url: &str, case: &Json) {
     assert_eq!(u64::from(answer.status().as_u16()), case["status"], "{}", case["id"]);
 }
 
-/// Writes a message.
+/// Sends a remote-write message.
 async fn write(url: &str, message: &v1::WriteRequest) {
     let body = promkairos::wire::snappy::compress(&message.encode_to_vec()).expect("small");
     let request = reqwest::Client::new()
@@ -202,12 +202,12 @@ async fn write(url: &str, message: &v1::WriteRequest) {
     assert_eq!(answer.status().as_u16(), 204, "{:?}", answer.text().await);
 }
 
-/// Asks every line of a file; panics with what differs.
+/// Sends the request of each line of a file; panics with the differences.
 async fn replay(url: &str, file: &str, count: usize) {
     replay_but(url, file, count, &[]).await;
 }
 
-/// The same; `also` lists what differs besides.
+/// Like [`replay`]; `also` lists further differences.
 async fn replay_but(url: &str, file: &str, count: usize, also: List) {
     let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build();
     let http = http.expect("a client");
@@ -234,7 +234,7 @@ async fn replay_but(url: &str, file: &str, count: usize, also: List) {
     assert!(wrong.is_empty(), "{} of {count} differ\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Why a case differs.
+/// Why a case differs, if it is listed.
 fn reason(file: &str, id: &str, also: List) -> Option<&'static str> {
     let name = format!("{file} {id}");
     let listed =

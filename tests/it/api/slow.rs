@@ -1,4 +1,4 @@
-//! Requests that take long are in the log, with what they asked for, whatever they read.
+//! Slow requests are logged with their parameters, whatever they read.
 
 use crate::support::eventually;
 use crate::support::promkairos::{Backend, Promkairos};
@@ -7,7 +7,7 @@ use crate::support::series::{floats, send};
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_requests_are_logged_with_what_they_asked() {
     let data = tempfile::tempdir().expect("a folder");
-    // Each of these takes longer, if not the first time.
+    // Each of these requests takes longer than 1 ms, if not the first time.
     let flags = ["--slow-query-log=1ms", "--query-max-samples=3000"];
     let server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
     let one = |n: usize| floats(&[("__name__", "slow"), ("n", &n.to_string())], &[(1_000, 1.0)]);
@@ -27,7 +27,7 @@ async fn slow_requests_are_logged_with_what_they_asked() {
         })
         .await;
     }
-    // What failed has cost something too.
+    // A failed query has a cost too.
     let want = "slow query: slow: query processing would load too many samples";
     eventually(want, async || {
         let (status, text) =
@@ -40,7 +40,7 @@ async fn slow_requests_are_logged_with_what_they_asked() {
     let line = log.lines().find(|line| line.contains(want)).expect("logged");
     let read = line.split_once("samples_read=").and_then(|(_, rest)| rest.split(' ').next());
     assert!(read.is_some_and(|read| read.parse::<u64>().is_ok_and(|read| read > 0)), "{line}");
-    // As many as one read may bring.
+    // The most series that one read may return.
     let want = "slow request: /api/v1/read {n=~\"1.+\"} from ";
     eventually(want, async || {
         assert_eq!(server.read("n", "1.+").await.expect("it can be read").len(), 1_110);
@@ -49,7 +49,7 @@ async fn slow_requests_are_logged_with_what_they_asked() {
     .await;
 }
 
-/// Whether a warning says that.
+/// Fails with the log unless a warning has this text.
 fn is_logged(server: &Promkairos, want: &str) -> Result<(), String> {
     let log = server.process.log();
     let says = |line: &str| line.contains("WARN") && line.contains(want);

@@ -1,7 +1,7 @@
-//! Answers of what only promkairos has: the preview of a delete, the paths of a selection, the tag index, and
-//! limits that are met. Each line of `tests/data/api/*.jsonl` is a request and its answer, whole.
+//! Answers of endpoints that only promkairos has: the preview of a delete, the paths of a selection, the tag index,
+//! and limits that are reached. Each line of `tests/data/api/*.jsonl` is a request and its whole answer.
 //!
-//! `PROMKAIROS_TEST_SNAPSHOTS=write` writes the answers anew, to be read before they are committed.
+//! `PROMKAIROS_TEST_SNAPSHOTS=write` writes the answers anew; review them before you commit them.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::support::{api, eventually, proto};
 
 const AT: i64 = 1_700_000_000_000;
 
-/// `m` of two hosts and `n` of one, three points each.
+/// Writes `m` of two hosts and `n` of one host, three points each.
 async fn fill(server: &Promkairos) {
     let mut request = Request::default();
     for (metric, host) in [("m", "a"), ("m", "b"), ("n", "a")] {
@@ -31,7 +31,7 @@ async fn fill(server: &Promkairos) {
     assert_eq!(server.write(Message::V1, body).await.expect("an answer").status, 204);
 }
 
-/// Asks all that is in a file, in its order.
+/// Sends all requests of a file in order and compares the answers.
 async fn check(server: &Promkairos, file: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/api").join(file);
     let lines = std::fs::read_to_string(&path).expect(file);

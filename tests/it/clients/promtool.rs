@@ -1,5 +1,5 @@
-//! `promtool`, the command line of Prometheus, over both stores: every kind of query, and what it says of the
-//! names and texts of our own metrics.
+//! `promtool`, the command line of Prometheus, over both stores: every kind of query, and its check of the names
+//! and help texts of our own metrics.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -20,7 +20,7 @@ async fn over_cassandra() {
     queries(&Backend::cassandra_store()).await;
 }
 
-/// What it printed, or said of an error.
+/// The output of `promtool query`, or its error.
 fn promtool(arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(support::promtool_binary()).arg("query").args(arguments).output();
     let output = output.expect("it runs");
@@ -74,7 +74,7 @@ async fn it_has_no_complaint_of_the_metrics_over_cassandra() {
     metrics(&Backend::cassandra_store()).await;
 }
 
-/// What `promtool check metrics` says of a page; nothing where it has no complaint.
+/// The complaints of `promtool check metrics` about a page; empty without any.
 fn complaints(page: &str) -> String {
     let mut command = Command::new(support::promtool_binary());
     command.args(["check", "metrics"]).stdin(Stdio::piped());
@@ -93,7 +93,7 @@ fn complaints(page: &str) -> String {
 async fn metrics(backend: &Backend) {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Promkairos::ready(folder.path(), backend, &[]).await;
-    // Some metrics are there once something was counted.
+    // Some metrics exist only after the first count.
     busy(&server, END * 1000).await;
     for (path, want) in [("/api/v1/query?query=busy", 200), ("/nowhere", 404)] {
         assert_eq!(server.get(path).await.expect("an answer").0, want, "{path}");

@@ -1,8 +1,8 @@
-//! `vmalert`: a recording and an alerting rule that it evaluates by queries, and whose results it
-//! writes back by remote write, over both stores.
+//! `vmalert` over both stores: it evaluates a recording and an alerting rule by queries and writes the
+//! results back by remote write.
 //!
-//! What it knew of alerts before a restart it asks for in a dialect of its own (`default_rollup`), which
-//! only a VictoriaMetrics answers; so that is not looked at.
+//! The state of alerts after a restart is not tested: vmalert restores it with `default_rollup`, a function
+//! that only VictoriaMetrics has.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -15,7 +15,7 @@ use crate::support::process::Process;
 use crate::support::promkairos::{Backend, Promkairos};
 use crate::support::{self, api, eventually};
 
-/// Rules over what [`busy`] writes.
+/// Rules over the series that [`busy`] writes.
 const RULES: &str = "
 groups:
 - name: g
@@ -89,7 +89,7 @@ async fn rules(backend: &Backend) {
     assert_eq!(written_back(&server, since).await["alertname"], "Busy");
 }
 
-/// The labels of the one series that answers a query, once there is one.
+/// Waits until a query returns one series; returns its labels.
 async fn written_back(server: &Promkairos, query: &str) -> Json {
     eventually(query, async || {
         let (status, answer) = api::get(&server.url("/api/v1/query"), &[("query", query)]).await;

@@ -1,5 +1,4 @@
-//! A copy that is ended in the middle, by a signal, by kill -9 or by a Cassandra that dies, and
-//! then begun again.
+//! A copy that is interrupted by a signal, by kill -9 or by a Cassandra that dies, and then resumed.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -38,7 +37,7 @@ async fn large(data: &Path) -> All {
     all
 }
 
-/// A copy under way, of small pieces, with its progress in `state`.
+/// A copy in small pieces that keeps its progress in the file `state`.
 pub(super) struct Cut {
     folder: PathBuf,
     arguments: Vec<String>,
@@ -60,14 +59,14 @@ impl Cut {
         self.arguments.iter().map(String::as_str).collect()
     }
 
-    /// Points that the file says are copied; 0 without a file.
+    /// The number of copied points by the progress file; 0 without the file.
     pub(super) fn copied(&self) -> u64 {
         let Ok(bytes) = std::fs::read(&self.state) else { return 0 };
         let json: Json = serde_json::from_slice(&bytes).expect("it is replaced as a whole");
         json["progress"]["totals"]["floats"].as_u64().expect("a number")
     }
 
-    /// Begins, and waits until something more is copied.
+    /// Starts the copy and waits until its progress grows.
     pub(super) fn begin(&self) -> Process {
         let before = self.copied();
         let mut process = Process::start("copy", &mut command(&self.folder, &self.arguments()));
@@ -102,7 +101,7 @@ async fn a_copy_that_was_ended_goes_on() {
     cut.begin().kill();
     let second = cut.copied();
     assert!(first < second && second < POINTS as u64, "{first}, {second}");
-    // Another copy does not go on from it.
+    // A copy with other arguments does not resume from this progress.
     let other = [&cut.arguments()[..], &["--match", "m"]].concat();
     let refused = copy(folder.path(), &other);
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
@@ -142,13 +141,13 @@ async fn a_target_that_dies_ends_the_copy_and_loses_nothing() {
     let report = said(&copy(folder.path(), &patient.arguments()));
     assert!(report.starts_with(&format!("Copied {POINTS} points")), "{report}");
     assert!(report.contains(&format!("The same on both sides: {POINTS} points")), "{report}");
-    // And back into a folder, which is whole too.
+    // The copy back into a folder is complete too.
     let back = folder.path().join("back");
     said(&copy(folder.path(), &["--from", &target, "--to", &embedded(&back)]));
     assert_eq!(All::in_folder(&back).await, all);
 }
 
-/// The log of the embedded store keeps what was acknowledged.
+/// The log of the embedded store keeps the acknowledged points.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_into_a_folder_that_was_killed_goes_on() {
     let folder = tempfile::tempdir().expect("a folder");

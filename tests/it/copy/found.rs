@@ -1,4 +1,4 @@
-//! What a comparison finds, and what is selected.
+//! The differences that a comparison finds, and the selection of series and times.
 
 use promkairos::model::METRIC_NAME;
 
@@ -37,7 +37,7 @@ async fn every_difference_is_found() {
         assert!(end.starts_with(last), "{report}");
     };
     let (key, column, _) = &rows[0];
-    // 42.5 as a double of KairosDB.
+    // 42.5 as a KairosDB double.
     keys.cql(&format!(
         "UPDATE {{k}}.data_points SET value = 0x4045400000000000 \
          WHERE key = 0x{key} AND column1 = 0x{column}"
@@ -61,14 +61,14 @@ async fn every_difference_is_found() {
     );
     let allowing = ["--from", &source, "--to", &target, "--verify-only", "--allow-more"];
     assert_eq!(copy(folder.path(), &allowing).status.code(), Some(1), "a point is missing");
-    // What is not asked for is not compared.
+    // Only selected data is compared.
     let only = ["--start", "1700086400", "--end", "1700086400", "--match", "up{job=\"a\"}"];
     let base = ["--from", &source, "--to", &target, "--verify-only"];
     let report = said(&copy(folder.path(), &[&base[..], &only].concat()));
     assert!(report.starts_with("The same on both sides: 1 points"), "{report}");
 }
 
-/// Days of which nothing selected has a point: in the source, and in the target alone.
+/// Exemplars of days without selected points: in the source, and in the target alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn exemplars_are_copied_and_compared_whatever_day_they_are_of() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! What a copy leaves alone: its source, and both sides where they are only compared.
+//! A copy does not change its source, and a comparison changes neither side.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ async fn a_retention_takes_nothing_from_a_source_or_from_what_is_compared() {
     assert!(report.starts_with("The same on both sides: 5 points (checksum "), "{report}");
     assert_eq!(All::in_folder(&first).await, before);
     assert_eq!(All::in_folder(&second).await, before);
-    // A target is kept as a server keeps it: what it would remove at once is refused, and the source has it.
+    // The retention of the target holds: points that it would remove at once are refused and stay in the source.
     let refused =
         copy(folder.path(), &["--from", &source, "--to", &embedded(&third), "--retention=30d"]);
     assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
@@ -54,14 +54,14 @@ async fn what_is_compared_has_to_be_there_and_is_not_made() {
     assert!(keys.rows::<(String,)>(cql).await.is_empty(), "{name} was made");
 }
 
-/// What root writes into the folder of a service the service could not replace.
+/// A service could not replace files that root writes into its folder.
 #[tokio::test(flavor = "multi_thread")]
 async fn root_is_refused_in_the_folder_of_another_user() {
     let folder = tempfile::tempdir().expect("a folder");
     let [data, other] = ["data", "other"].map(|name| folder.path().join(name));
     made_of_days(&data, 1).await;
     made_of_days(&other, 1).await;
-    // Only root can give it away, and whoever is not root is not refused.
+    // Only root can change the owner, and other users are not refused.
     let is_root = std::os::unix::fs::chown(&data, Some(65_533), None).is_ok();
     let code = Some(if is_root { 2 } else { 0 });
     let names = || {
@@ -72,8 +72,8 @@ async fn root_is_refused_in_the_folder_of_another_user() {
     let before = names();
     let refused = |output: &std::process::Output| {
         assert_eq!(output.status.code(), code, "{}", text(output));
-        let told = "belongs to the user '#65533', who could not use what root writes there";
-        assert_eq!(text(output).contains(told), is_root, "{}", text(output));
+        let why = "belongs to the user '#65533', who could not use what root writes there";
+        assert_eq!(text(output).contains(why), is_root, "{}", text(output));
     };
     let (source, target) = (embedded(&data), embedded(&other));
     refused(&copy(folder.path(), &["--from", &source, "--to", &target]));

@@ -1,5 +1,5 @@
-//! What a keyspace of a KairosDB holds that is none to us: the report names it, since the comparison sees it on
-//! neither side.
+//! Data of a KairosDB keyspace that promkairos cannot represent: the report names it, since the comparison finds it
+//! on neither side.
 
 use std::process::Output;
 
@@ -14,8 +14,8 @@ const WIDTH: i64 = 1_814_400_000;
 /// 2020-04-30 in microseconds.
 const FAR: i64 = 1_588_233_300_000_000;
 
-/// Three weeks with two series of ours, of which one has cells that nobody can read, a series of strings, and
-/// one with a tag that is no label. The last two have no other series beside them.
+/// A keyspace whose window has two series of ours, one with unreadable cells, a series of strings, and a series
+/// with a tag that is no label. The last two are alone in their metrics.
 async fn filled() -> TestKeyspace {
     let keys = TestKeyspace::new().await;
     let store = keys.open().await;
@@ -61,7 +61,7 @@ async fn filled() -> TestKeyspace {
     keys
 }
 
-/// What is said where something is left out.
+/// The report of a copy that left something out.
 #[track_caller]
 fn not_all(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(1), "{}", text(output));
@@ -91,11 +91,11 @@ async fn what_is_none_to_us_is_counted_once_and_named() {
     );
     assert!(first("value").ends_with(", column 0x00000008"), "{report}");
     assert_eq!(first("time"), format!("{{__name__=\"far\\u001b\"}} at {FAR} ms"));
-    // The text says it before it says that what is left is the same.
+    // The report lists the left-out data first, and then says that the rest is the same.
     let verify = [&both[..], &["--verify-only"]].concat();
     let report = not_all(&copy(folder.path(), &verify));
-    let told = format!("Left out of {source}, and not in {target}:\n  column: 1 ");
-    assert!(report.starts_with(&told), "{report}");
+    let begin = format!("Left out of {source}, and not in {target}:\n  column: 1 ");
+    assert!(report.starts_with(&begin), "{report}");
     assert!(
         report.contains("\n  data_type: 3 rows of series with a data type of others; "),
         "{report}"
@@ -109,7 +109,7 @@ async fn what_is_none_to_us_is_counted_once_and_named() {
         "NOT ALL of {source} is in {target}: column, data_type, labels, time, value (above)."
     );
     assert!(report.contains(&end), "{report}");
-    // What is allowed is no fault.
+    // Allowed kinds are no fault.
     let most =
         ["column", "data_type", "labels", "value"].map(|one| format!("--allow-left-out={one}"));
     let most: Vec<&str> = most.iter().map(String::as_str).collect();
@@ -117,10 +117,10 @@ async fn what_is_none_to_us_is_counted_once_and_named() {
     assert!(report.ends_with("Where that is no loss: --allow-left-out=time\n"), "{report}");
     said(&copy(folder.path(), &[&verify[..], &most, &["--allow-left-out=time"]].concat()));
     said(&copy(folder.path(), &[&verify[..], &["--allow-left-out=all"]].concat()));
-    // Nor what lies beyond a last time that was named.
+    // Points after `--end` are no fault either.
     let until = ["--end=2000000000", "--match={__name__=~\"far.*|good\",job!=\"b\"}"];
     said(&copy(folder.path(), &[&verify[..], &until].concat()));
-    // What is not selected is not told.
+    // Only selected data is reported.
     let only = [&verify[..], &["--match=good{job=\"a\"}", "--json"]].concat();
     let report: Json = serde_json::from_str(&said(&copy(folder.path(), &only))).expect("JSON");
     assert_eq!(report["left_out"], serde_json::json!({}), "{report}");

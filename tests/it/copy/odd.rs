@@ -1,5 +1,5 @@
-//! Everything that a store can hold, there and back: odd values, odd labels, native histograms of
-//! all kinds, exemplars, metadata; and what a keyspace has no room for.
+//! Copies everything that a store can hold there and back: odd values, odd labels, native histograms
+//! of all kinds, exemplars, metadata; and data that a keyspace has no room for.
 
 use promkairos::api::proto::v1;
 use promkairos::model::{Counts, Histogram, Labels, METRIC_NAME, ResetHint, STALE_NAN_BITS, Span};
@@ -13,7 +13,7 @@ use crate::support::load::compress;
 use crate::support::promkairos::{Backend, Message, Promkairos};
 use crate::support::{self, proto, series};
 
-/// Values whose bits must survive.
+/// Values whose bits a copy must keep.
 const VALUES: [u64; 8] = [
     0x3ff0_0000_0000_0000,
     0x8000_0000_0000_0000,
@@ -64,7 +64,7 @@ fn custom(n: u64) -> Histogram {
     }
 }
 
-/// Series with all of it, over three days; and how many points.
+/// Series of all kinds over three days, and their number of points.
 fn everything() -> (Vec<Request>, usize) {
     let odd = [
         labels(&[(METRIC_NAME, "plain")]),
@@ -84,7 +84,7 @@ fn everything() -> (Vec<Request>, usize) {
         let time = AT + n.cast_signed() * DAY / 12;
         let gauge = n % 7 + 1;
         for (name, one) in [
-            // Falls every tenth time: a reset.
+            // The count falls at every tenth point: a counter reset.
             ("h_integer", histogram(integer(n % 10 + 1), ResetHint::Unknown, n as f64)),
             ("h_float", histogram(float(n as f64), ResetHint::Unknown, -0.0)),
             ("h_gauge", histogram(integer(gauge), ResetHint::Gauge, 1.5)),
@@ -95,7 +95,7 @@ fn everything() -> (Vec<Request>, usize) {
             number += 1;
         }
     }
-    // One series that changes its kind.
+    // A series that changes its type.
     let mixed = labels(&[(METRIC_NAME, "mixed"), ("job", "j")]);
     let one = histogram(integer(3), ResetHint::Unknown, 1.0);
     let mixed = Request::default().floats(&mixed, &[(AT, 1.0), (AT + 2, 2.0)]).histogram(
@@ -113,12 +113,12 @@ fn exemplars() -> Request {
         value: 0.1 * n as f64,
         timestamp: AT + n * DAY / 3,
     };
-    // The first point of the series once more.
+    // The first point of the series again.
     let all = Request::default().floats(&series, &[(AT + 2, 1.0)]);
     (0..5).fold(all, |request, n| request.exemplar(&series, one(n)))
 }
 
-/// Sends metadata; remote write 1.0 has it apart from series.
+/// Sends metadata by remote write 1.0, where it is separate from the series.
 async fn send_metadata(server: &Promkairos) {
     let family = |name: &str, kind: i32, help: &str, unit: &str| v1::MetricMetadata {
         r#type: kind,
@@ -165,7 +165,7 @@ async fn everything_there_and_back() {
     let report = said(&copy(folder.path(), &["--from", &there, "--to", &target]));
     assert!(report.starts_with(&copied) && report.contains(&same), "{report}");
     assert_eq!(All::in_folder(&back).await, before);
-    // Once more: nothing changes, and no family is told again.
+    // A second copy changes nothing, and no family is written again.
     let report = said(&copy(folder.path(), &["--from", &source, "--to", &target]));
     assert!(report.contains("the metadata of 0 families.\n") && report.contains(&same), "{report}");
     assert_eq!(All::in_folder(&back).await, before);
@@ -227,7 +227,7 @@ async fn start_timestamps_are_kept_where_there_is_room_and_counted_where_not() {
     let (source, there) = (embedded(&data), keyspace(&name));
     let (other, back) = (folder.path().join("other"), folder.path().join("back"));
     let (other, back) = (embedded(&other), embedded(&back));
-    // Between two embedded stores nothing is left out, and the comparison looks at all.
+    // Between two embedded stores nothing is left out, and everything is compared.
     let report = said(&copy(folder.path(), &["--from", &source, "--to", &other]));
     assert!(!report.contains("no room"), "{report}");
     assert!(report.contains("The same on both sides: 3 points"), "{report}");
@@ -235,13 +235,13 @@ async fn start_timestamps_are_kept_where_there_is_room_and_counted_where_not() {
     let output = copy(folder.path(), &there_too);
     assert_eq!(output.status.code(), Some(1), "{}", super::text(&output));
     let report = super::text(&output);
-    let told =
+    let lost =
         "\n  start_timestamp: 2 start timestamps of floats, for which the target has no room; ";
-    assert!(report.contains(told), "{report}");
+    assert!(report.contains(lost), "{report}");
     assert!(report.contains("What can be copied is the same on both sides: 3 points"), "{report}");
     let allowed = ["--verify-only", "--allow-left-out=start_timestamp"];
     said(&copy(folder.path(), &[&there_too[..], &allowed].concat()));
-    // What came back has lost them, which a comparison of the first with it finds.
+    // The data that came back lacks these, and a comparison with the source finds that.
     said(&copy(folder.path(), &["--from", &there, "--to", &back]));
     let compared = copy(folder.path(), &["--from", &source, "--to", &back, "--verify-only"]);
     assert_eq!(compared.status.code(), Some(1), "{}", super::text(&compared));

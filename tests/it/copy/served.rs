@@ -22,7 +22,7 @@ async fn a_running_server_is_copied_over_http() {
     }
     made(&first, &[request]).await;
     let mut server = Promkairos::ready(&first, &Backend::Embedded, &[]).await;
-    // Some in memory alone, with an exemplar.
+    // Points that are only in memory, with an exemplar.
     let series = labels(&[(METRIC_NAME, "m"), ("n", "7")]);
     let exemplar = OwnedExemplar {
         labels: labels(&[("trace_id", "t")]).as_bytes().to_vec(),
@@ -50,7 +50,7 @@ async fn a_running_server_is_copied_over_http() {
         format!("{url} tells no start timestamps: none is copied or compared, and how many");
     assert!(report.contains(&untold), "{report}");
     assert_eq!(All::in_folder(&second).await, before);
-    // The folder itself has the same, once nobody else has it.
+    // The folder has the same data, and can be read once the server has ended.
     assert!(server.process.terminate().success());
     let compared = copy(
         folder.path(),
@@ -61,7 +61,7 @@ async fn a_running_server_is_copied_over_http() {
     assert_eq!(report["compared"]["checksum"], report["compared"]["target_checksum"], "{report}");
     assert_eq!(report["copied"], Json::Null, "{report}");
     assert_eq!(report["source_starts"], "all", "{report}");
-    // Nobody listens there any more.
+    // The server has ended: nothing listens at this address.
     let gone = copy(folder.path(), &["--from", &url, "--to", &target, "--patience", "0s"]);
     assert_eq!(gone.status.code(), Some(1), "{}", text(&gone));
     assert!(text(&gone).contains(&url), "{}", text(&gone));
@@ -76,7 +76,7 @@ async fn a_folder_that_is_served_is_no_target() {
     let refused = copy(folder.path(), &["--from", &embedded(&first), "--to", &embedded(&second)]);
     assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
     assert!(text(&refused).contains("end that one first"), "{}", text(&refused));
-    // Nor is one that is not there a source.
+    // A missing folder is no source either.
     let nowhere = folder.path().join("nowhere");
     let refused = copy(folder.path(), &["--from", &embedded(&nowhere), "--to", &embedded(&first)]);
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));

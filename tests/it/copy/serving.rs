@@ -1,5 +1,5 @@
-//! From a server that is being written to, as docs/copy.md prescribes it: what is older than `--end`
-//! goes to Cassandra over HTTP, and a kill -9 in the middle of it costs nothing.
+//! A copy from a server under write load, as docs/copy.md prescribes it: samples up to `--end` are
+//! copied over HTTP to Cassandra, and a kill -9 in the middle loses nothing.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -21,12 +21,12 @@ const SERIES: usize = 120;
 const DAYS: i64 = 3;
 const POINTS_A_DAY: i64 = 300;
 const POINTS: usize = SERIES * (DAYS * POINTS_A_DAY) as usize;
-/// The last time that is copied: one of the samples that stand before the copy begins.
+/// The last time that is copied: the time of a sample that is stored before the copy begins.
 const END: i64 = AT - AT % DAY + (DAYS - 1) * DAY + (POINTS_A_DAY - 1) * 60_000;
-/// All that is copied.
+/// The times that are copied.
 const OLDER: RangeInclusive<i64> = 0..=END;
 
-/// Sends what stands before the copy: the series that it takes, and another one.
+/// Sends the samples before the copy: the series that are copied, and another one.
 async fn older(server: &Promkairos) {
     let mut random = StdRng::seed_from_u64(seed());
     for day in 0..DAYS {
@@ -45,7 +45,7 @@ async fn older(server: &Promkairos) {
     }
 }
 
-/// Somebody who writes newer samples to the same series, and to new ones, all the time.
+/// A sender that writes newer samples to the same series, and to new series, all the time.
 #[derive(Default)]
 struct Writer {
     requests: AtomicUsize,
@@ -77,8 +77,8 @@ fn points(series: &[ReadSeries]) -> usize {
     series.iter().map(|series| series.points.len()).sum()
 }
 
-/// Begins the copy, kills it, and lets it go on; gives its report. Somebody must have written in
-/// both of its lives.
+/// Starts the copy, kills it and resumes it; returns its report. The writer must have written during
+/// both runs.
 fn copied_at_the_second_try(cut: &Cut, folder: &Path, writer: &Writer) -> String {
     let before = writer.requests();
     cut.begin().kill();
@@ -115,7 +115,7 @@ async fn a_server_under_load_is_copied_to_cassandra_over_http() {
         copied.expect("it is copied")
     };
     let (report, ()) = tokio::join!(copying, writing.write(&server));
-    // Each point is counted once, and nothing that was written meanwhile.
+    // Each point is counted once, and points that were written meanwhile are not.
     assert!(report.starts_with(&format!("Copied {POINTS} points ({POINTS} floats, ")), "{report}");
     assert!(report.contains(&format!("The same on both sides: {POINTS} points")), "{report}");
 
@@ -124,7 +124,7 @@ async fn a_server_under_load_is_copied_to_cassandra_over_http() {
     let want = server.read_range("__name__", "m", OLDER).await.expect("it can be read");
     assert_eq!((want.len(), points(&want)), (SERIES, POINTS));
     assert!(got == want, "{} series, {} points", got.len(), points(&got));
-    // The source has what was acknowledged meanwhile as well.
+    // The source also has the points that were acknowledged meanwhile.
     let all = server.read("__name__", "m").await.expect("it can be read");
     assert_eq!(points(&all), POINTS + writing.requests() * (SERIES + 1));
 }

@@ -1,4 +1,4 @@
-//! The progress bar: on a terminal, and nowhere else.
+//! The progress bar is drawn on a terminal, and nowhere else.
 
 use std::process::Command;
 
@@ -37,13 +37,13 @@ async fn a_progress_bar_is_on_a_terminal_and_nowhere_else() {
         .expect("script of util-linux is there");
     assert!(output.status.success(), "{}", text(&output));
     let shown = text(&output);
-    // Not each of its states is drawn, but the first ones are.
+    // Not every state is drawn, but the first ones are.
     for part in ["copying, 1 points", "0/3 days", "The same on both sides: 3 points"] {
         assert!(shown.contains(part), "no {part:?} in {}", shown.escape_debug());
     }
     // A bar without a length would be full.
     assert!(!shown.contains("0/0 days"), "{}", shown.escape_debug());
-    // It is gone before the report.
+    // The bar is cleared before the report.
     let (bar, report) = (shown.rfind(" days"), shown.find("Copied 3 points"));
     let between = bar.zip(report).and_then(|(bar, report)| shown.get(bar..report));
     let is_cleared = between.is_some_and(|between| between.contains("\r\u{1b}[2K"));

@@ -1,5 +1,5 @@
-//! A copy takes what a write would take: points and exemplars too far from the clock are refused by the name of the
-//! setting, counted, and missed by the comparison.
+//! A copy accepts the times that a write accepts. Points and exemplars too far from the clock are refused and counted,
+//! with the name of the setting, and the comparison misses them.
 
 use promkairos::model::METRIC_NAME;
 use serde_json::Value as Json;
@@ -8,7 +8,7 @@ use super::{AT, All, copy, embedded, said, send, text};
 use crate::cassandra::keyspace::{OwnedExemplar, Request, labels};
 use crate::support::promkairos::{Backend, Promkairos};
 
-/// Of the year 1972 in microseconds; taken for milliseconds it is of the year 4763.
+/// A time of the year 1972 in microseconds; taken for milliseconds it is in the year 4763.
 const FAR: i64 = 88_160_000_000_000;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -40,10 +40,10 @@ async fn what_is_too_far_from_the_clock_is_not_copied() {
         "{report}"
     );
     assert_eq!(report["compared"]["differences"], 2, "{report}");
-    // Told to, it takes all.
+    // A larger `--max-sample-lead` accepts all points.
     said(&copy(folder.path(), &[&both[..], &["--max-sample-lead=3000y"]].concat()));
     assert_eq!(All::in_folder(&target).await.points(), 3);
-    // And nothing that is older than it is told.
+    // `--max-sample-age` refuses older points.
     let aged = embedded(&folder.path().join("aged"));
     let both = ["--from", &*from, "--to", &*aged, "--max-sample-age=1h", "--max-sample-lead=0"];
     let output = copy(folder.path(), &both);

@@ -1,5 +1,5 @@
-//! What a sender says of counter resets is only true of the neighbour that it saw: whatever it says, in whatever order
-//! histograms come, over restarts and deletes, growth is what comparing neighbours gives.
+//! The counter-reset hint of a sender is only true of the neighbouring histogram that the sender saw. Whatever the hints
+//! and the order of arrival, over restarts and deletes, `increase` equals the result of comparing stored neighbours.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ use super::{Harness, T, read, write};
 use crate::batch::Batch;
 use crate::support;
 
-/// Milliseconds between two histograms: much more than what is added to a window.
+/// Milliseconds between two histograms: much more than is added to a window.
 const STEP: i64 = 60_000;
-/// Times of a series.
+/// The number of possible times of a series.
 const SLOTS: i64 = 14;
 const KINDS: [&str; 4] = ["integer", "float", "integer-custom", "float-custom"];
 
-/// What a store should hold of one series: observations by slot.
+/// The expected content of one series: observations by slot.
 type Model = BTreeMap<i64, u64>;
 
 pub(super) async fn hints_of_resets_are_true(mut h: Harness) {
@@ -41,7 +41,7 @@ pub(super) async fn hints_of_resets_are_true(mut h: Harness) {
     }
 }
 
-/// Writes some histograms in any order, or deletes some, and restarts now and then.
+/// Writes some histograms in random order, or deletes some, and sometimes restarts the store.
 async fn change(random: &mut StdRng, h: &mut Harness, metric: &str, models: &mut [Model]) {
     if random.random_bool(0.15) {
         h.reopen().await;
@@ -61,11 +61,11 @@ async fn change(random: &mut StdRng, h: &mut Harness, metric: &str, models: &mut
         let mut written = BTreeMap::new();
         for _ in 0..random.random_range(1..5) {
             let slot = random.random_range(0..SLOTS);
-            // Often what a counter has that grows.
+            // Often the value of a growing counter.
             let count = if random.random_bool(0.7) { slot as u64 * 12 } else { 0 };
             written.insert(slot, count + random.random_range(0..12) * 4);
         }
-        // Not by time, as a sender may have several threads.
+        // Not in order of time, since a sender may have several threads.
         let mut order: Vec<(i64, u64)> = written.into_iter().collect();
         let by = random.random_range(0..4) % order.len();
         order.rotate_left(by);
@@ -113,9 +113,9 @@ fn histogram(kind: &str, count: u64, reset_hint: ResetHint) -> Histogram {
     }
 }
 
-/// Compares what there is, and how much it grew over random slots.
+/// Compares the stored histograms, and their increase over random slots.
 async fn compare(random: &mut StdRng, h: &Harness, metric: &str, models: &[Model]) {
-    // Reading looks at the hints too.
+    // Reading checks the hints too.
     let found = read(&*h.store, &[Matcher::equal("__name__", metric)], TimeRange::ALL).await;
     let engine = Engine::new(Settings::default());
     for (kind, model) in KINDS.iter().zip(models) {

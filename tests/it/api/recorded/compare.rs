@@ -1,9 +1,9 @@
-//! The rules by which a recorded answer and ours are compared; the recording names one a case.
+//! The rules by which a recorded answer and ours are compared; the recording names one rule a case.
 //!
-//! For every case: `peakSamples` is not compared, as another engine holds other samples; a body counts
-//! decompressed, so that `Content-Encoding` may differ, and with it `Vary`; who is refused is told what is
-//! allowed (`Allow`) in two places where Prometheus forgets it; what is not UTF-8 is written as the character
-//! U+FFFD, which Prometheus escapes: every JSON reader has the same text.
+//! In every case: `peakSamples` is not compared, since another engine holds other samples. Bodies are compared
+//! decompressed, so `Content-Encoding` and `Vary` may differ. A refused method is answered with `Allow` also in the
+//! two places where Prometheus forgets it. Bytes that are not UTF-8 become the character U+FFFD, which Prometheus
+//! escapes: every JSON reader gets the same text.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -13,7 +13,7 @@ use regex::Regex;
 use reqwest::header::HeaderMap;
 use serde_json::{Value as Json, json};
 
-/// What Prometheus says of an estimate without samples of what is stored.
+/// The warning of Prometheus about an estimate that looked at no stored samples.
 const GUESSED: &str = ",\"warnings\":[\"query cost estimate uses the configured scrape interval and float-sized \
                        points because bounded storage sampling is unavailable\"]";
 
@@ -53,7 +53,7 @@ fn decompressed(headers: &HeaderMap, body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A pattern, which is built once: thousands of answers are masked by a few of them.
+/// A compiled pattern, which is compiled once: a few patterns mask thousands of answers.
 fn pattern(text: &str) -> Arc<Regex> {
     static BUILT: Mutex<BTreeMap<String, Arc<Regex>>> = Mutex::new(BTreeMap::new());
     let mut built = BUILT.lock().expect("nobody panics");
@@ -65,7 +65,7 @@ fn pattern(text: &str) -> Arc<Regex> {
     pattern
 }
 
-/// A body without what is chance, and without the memory that another engine needs.
+/// A body without values that vary by chance, and without the memory figures of another engine.
 pub(super) fn masked(text: &str, case: &Json) -> String {
     let mut text = text.to_owned();
     let hide = |text: &str, key: &str| {
@@ -87,7 +87,7 @@ pub(super) fn masked(text: &str, case: &Json) -> String {
                     text = json.to_string();
                 }
             }
-            // Upstream's estimate of samples, of which its warning says that it is a guess.
+            // Upstream's estimate of samples, which is a guess by its own warning.
             "estimate" => {
                 let samples = r#"("estimated?":\{"seriesTouched":\d+,"samplesRead":|"estimated?":\{"samplesRead":)\d+"#;
                 text = pattern(samples).replace_all(&text, "${1}0").into_owned();
@@ -96,11 +96,11 @@ pub(super) fn masked(text: &str, case: &Json) -> String {
             key => text = hide(&text, key),
         }
     }
-    // The same text to whoever reads it: what is not UTF-8 it writes so.
+    // Prometheus escapes U+FFFD; a JSON reader gets the same text.
     hide(&text, "peakSamples").replace("\\ufffd", "\u{fffd}")
 }
 
-/// What breaks the rule of the case.
+/// Compares an answer by the rule of the case; the error says what breaks the rule.
 pub(super) fn compare(case: &Json, got: &Answer) -> Result<(), String> {
     let rule = case["compare"].as_str().expect("a rule");
     if rule == "failed" {
@@ -162,7 +162,7 @@ fn wanted(case: &Json) -> Option<Json> {
 
 /// The headers that matter to clients.
 fn check_headers(case: &Json, got: &Answer) -> Result<(), String> {
-    // Where there is no body, its type binds nobody.
+    // The type of an empty body does not matter.
     let kind = case["content_type"].as_str().filter(|kind| !kind.is_empty());
     if let Some(kind) = kind {
         must(got.header("content-type") == Some(kind), "type", &got.header("content-type"), &kind)?;
@@ -175,7 +175,7 @@ fn check_headers(case: &Json, got: &Answer) -> Result<(), String> {
         "Access-Control-Expose-Headers",
     ] {
         let want = case["response_headers"][name].as_str();
-        // Who is refused is always told what is allowed; Prometheus forgets it in two places.
+        // Our answers to refused methods always have `Allow`; Prometheus forgets it in two places.
         if name == "Allow" && want.is_none() {
             continue;
         }
@@ -199,7 +199,7 @@ where
     Err(format!("  {what}\n    got  …{}…\n    want …{}…", around(&got), around(&want)))
 }
 
-/// The list in an answer that may come in any order.
+/// The list of an answer whose order does not matter.
 fn rows(json: &Json) -> Option<&Vec<Json>> {
     let data = &json["data"];
     if ["vector", "matrix"].iter().any(|kind| data["resultType"] == *kind) {
@@ -208,7 +208,7 @@ fn rows(json: &Json) -> Option<&Vec<Json>> {
     data.as_array()
 }
 
-/// The answer with every list sorted that may come in any order.
+/// The answer with every list sorted whose order does not matter.
 fn ordered(json: &Json) -> Json {
     let mut json = json.clone();
     if let Some(mut rows) = rows(&json).cloned() {
@@ -228,7 +228,7 @@ fn ordered(json: &Json) -> Json {
     json
 }
 
-/// Keys and types.
+/// Keys and types of a JSON value, without its content.
 fn shape(json: &Json) -> Json {
     match json {
         Json::Object(map) => map.iter().map(|(key, value)| (key.clone(), shape(value))).collect(),
@@ -240,7 +240,7 @@ fn shape(json: &Json) -> Json {
     }
 }
 
-/// Whether two values are the same, but for a share of each sample value.
+/// Whether two values are equal, with a relative tolerance of `share` for each sample value.
 fn same(a: &Json, b: &Json, share: f64) -> bool {
     match (a, b) {
         (Json::Array(a), Json::Array(b)) => {

@@ -1,9 +1,9 @@
-//! What queries cost, held against what a real Prometheus 3.16 answered with `query-cost`, and estimates against
-//! what the same queries then cost.
+//! Compares the cost of queries with recorded answers of a real Prometheus 3.16 with `query-cost`, and estimates
+//! with the actual cost of the same queries.
 //!
-//! Series are equal everywhere. Upstream guesses at samples from an interval of scraping, and warns of it where
-//! there are series: our estimate is held against the actual figure instead. How it is when a limit is passed is in
-//! another text, which names the limit.
+//! Counts of series are equal everywhere. Upstream guesses the samples from a scrape interval and warns of the guess
+//! where there are series, so our estimate is compared with the actual count instead. Our error for a passed limit
+//! has another text, which names the limit.
 
 use std::path::Path;
 
@@ -45,7 +45,7 @@ const DIFFERENT: List = &[
     ("one sample of 1,519 is not counted; why is not known", &["cost-with-range-008"]),
 ];
 
-/// The same of Cassandra alone.
+/// Further differences of Cassandra alone.
 const ON_CASSANDRA: List = &[(
     "an index row says in which three weeks a series is, not when",
     &["cost-008", "cost-range-008", "cost-with-query-008", "cost-with-range-008"],
@@ -65,7 +65,7 @@ fn recorded() -> Vec<Json> {
     cases
 }
 
-/// Asks every case; panics with what differs.
+/// Sends the request of each case; panics with the differences.
 async fn replay(url: &str, also: List) {
     let http = reqwest::Client::new();
     let cases = recorded();
@@ -94,8 +94,8 @@ async fn replay(url: &str, also: List) {
     assert!(wrong.is_empty(), "{} differ\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Fails unless an estimate of samples is within a factor of two of what a query cost, and the same as that of the
-/// endpoint. Gives both.
+/// Returns estimated and actual samples. Panics unless the estimate of the query and the estimate of the `_cost`
+/// endpoint are both within a factor of two of the actual count.
 async fn check_estimate(url: &str, path: &str, parameters: &[(&str, &str)]) -> (u64, u64) {
     let with_cost: Vec<_> = parameters.iter().copied().chain([("cost", "true")]).collect();
     let (status, estimate) = get(&format!("{url}{path}_cost"), parameters).await;
@@ -108,7 +108,7 @@ async fn check_estimate(url: &str, path: &str, parameters: &[(&str, &str)]) -> (
     assert_eq!(series.0, series.1, "{parameters:?}: {cost}");
     let (estimated, actual) = (number("estimated", "samplesRead"), number("actual", "samplesRead"));
     assert!(estimated <= 2 * actual && actual <= 2 * estimated, "{path} {parameters:?}: {cost}");
-    // The query may have taught the store something since.
+    // The two estimates may differ: the query may have filled caches.
     let of_endpoint = estimate["data"]["estimate"]["samplesRead"].as_u64().expect("a number");
     assert!(
         of_endpoint <= 2 * actual && actual <= 2 * of_endpoint,
@@ -146,7 +146,7 @@ async fn queries_cost_what_prometheus_says_in_memory_and_in_parts() {
     replay(&server.url(""), &[]).await;
     check_recorded_estimates(&server.url(""), &[]).await;
     assert!(server.process.terminate().success());
-    // All is in part files now.
+    // All samples are in part files now.
     let server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
     replay(&server.url(""), &[]).await;
     check_recorded_estimates(&server.url(""), &[]).await;
@@ -172,7 +172,7 @@ async fn queries_cost_the_same_over_cassandra() {
     assert_eq!(rows().await, before);
 }
 
-/// Of more series and days than frames are looked at, some with points every 90 s and some every four minutes.
+/// More series and days than the estimate samples frames; some have points every 90 s, some every 4 minutes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_few_frames_say_how_dense_all_are() {
     const START: i64 = 1_704_067_200_000;
@@ -211,7 +211,7 @@ async fn a_few_frames_say_how_dense_all_are() {
     check(&server.url("")).await;
 }
 
-/// Asks with some parameters more; status and error.
+/// Queries with additional parameters; returns status and error.
 async fn limited(server: &Promkairos, query: &str, more: &[(&str, &str)]) -> (u16, String) {
     let parameters = [&[("query", query), ("time", AT)], more].concat();
     let (status, answer) = get(&server.url("/api/v1/query"), &parameters).await;
@@ -233,7 +233,7 @@ async fn check_limits(backend: &Backend) {
     let (status, why) = limited(&server, "rate(http_requests_total[10m])", &[]).await;
     let setting = "more than 170, which is the setting query-max-samples-read";
     assert!(status == 422 && why.ends_with(setting), "{why}");
-    // What a subquery reads counts too, also where no window sees it.
+    // The samples that a subquery reads count too, also those outside of every window.
     let (status, why) = limited(&server, "sum_over_time(http_requests_total[10m:10s])", &[]).await;
     assert!(status == 422 && why.ends_with(setting), "{why}");
     for (name, most, above) in [
@@ -248,7 +248,7 @@ async fn check_limits(backend: &Backend) {
     }
     let why = limited(&server, eight, &[("max_query_duration", "181")]).await.1;
     assert_eq!(why, "requested max_query_duration of 3m1s exceeds the server limit of 3m0s");
-    // An estimate refuses none.
+    // An estimate is never refused for a limit.
     let parameters = [("query", "{__name__=~'.+'}"), ("time", AT), ("max_series", "1")];
     let (status, _) = get(&server.url("/api/v1/query_cost"), &parameters).await;
     assert_eq!(status, 200);

@@ -1,4 +1,4 @@
-//! `/federate`, replayed: samples are written a while before now, and asked in the ways of scrapers.
+//! Replays `/federate`: samples are written with times shortly before now and requested as scrapers do.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -37,7 +37,7 @@ async fn the_newest_samples_are_given_as_text() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What names become for a client, and how each header chooses it, as Prometheus 3.16 answered.
+/// How names are escaped for each `Accept` header, as Prometheus 3.16 answered.
 #[tokio::test(flavor = "multi_thread")]
 async fn names_are_escaped_as_the_client_asks() {
     let url = in_process(Settings::default(), Features::Stable).await;
@@ -87,11 +87,11 @@ async fn names_are_escaped_as_the_client_asks() {
     }
 }
 
-/// What is written, by the age of each sample.
+/// The write request of a case; its samples are given by age.
 fn written(case: &Json, now: i64) -> v1::WriteRequest {
     let series = case["series"].as_array().expect("series").iter().map(|series| {
         let labels = pairs(&series["labels"]).into_iter();
-        // Prometheus leaves out what is empty; a sender does so itself.
+        // Prometheus leaves out empty labels; a sender does so itself.
         let labels = labels.filter(|(_, value)| !value.is_empty());
         let label =
             |(name, value): (&str, &str)| v1::Label { name: name.into(), value: value.into() };
@@ -111,7 +111,7 @@ fn written(case: &Json, now: i64) -> v1::WriteRequest {
     v1::WriteRequest { timeseries: series.collect(), metadata: Vec::new() }
 }
 
-/// Type and body, times as `<now-N>`.
+/// Content type and body, with times as `<now-N>`.
 async fn ask(url: &str, case: &Json, now: i64) -> [String; 2] {
     let query = form_urlencoded::Serializer::new(String::new())
         .extend_pairs(pairs(&case["params"]))

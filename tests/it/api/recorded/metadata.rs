@@ -1,5 +1,5 @@
-//! `/api/v1/metadata`, replayed. Prometheus has an entry for each target that tells another text; we
-//! have what was written last, so of several entries one is left here.
+//! Replays `/api/v1/metadata`. Prometheus has an entry for each target with a different text; we keep
+//! the last write only, so one of several entries is left here.
 
 use promkairos::api::proto::v1;
 use promkairos::promql::{Features, Settings};
@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::{ask, in_process, lines, text, write};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn families_are_told_as_they_were_written() {
+async fn families_are_returned_as_they_were_written() {
     let url = in_process(Settings::default(), Features::Stable).await;
     let cases = lines("metadata");
     let all = one_entry_a_family(&cases[1]["json"]["data"]);

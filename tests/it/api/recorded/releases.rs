@@ -1,9 +1,9 @@
-//! What each release wrote is opened by this program and answered as if this program had written it.
+//! This program opens the data of each release and answers as if it had written that data itself.
 //!
-//! `tests/data/releases/0.1` is of e1a4bdc: the folder of its embedded store after `writes.jsonl`, the first five
-//! requests in part files, the others in the log of a process that was killed; its keyspace after the same requests, as
-//! CQL, one statement a line as JSON; and its settings with their defaults. The files of a release are never changed; a
-//! new release adds its own.
+//! `tests/data/releases/0.1` was written by e1a4bdc. It has the folder of the embedded store after `writes.jsonl`: the
+//! first five requests in part files, the others in the log of a killed process. It has the keyspace after the same
+//! requests as CQL, one statement a line as JSON, and the settings with their defaults. The files of a release are
+//! never changed; a new release adds its own.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, Read};
@@ -27,12 +27,12 @@ fn refused() -> Json {
     refused.expect("it is there")
 }
 
-/// The length of a segment of the log; the zeros at its end are not kept.
+/// The length of a segment of the log. The files of a release lack the zeros at its end.
 const SEGMENT_BYTES: u64 = 128 << 20;
-/// As many statements create the tables.
+/// The number of statements that create the tables.
 const TABLES: usize = 8;
 
-/// Copies a folder with all that is in it.
+/// Copies a folder recursively.
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a folder");
     for entry in std::fs::read_dir(from).expect("it is there") {
@@ -56,7 +56,7 @@ async fn a_data_folder_of_0_1_with_its_log_answers_as_new_data() {
     let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
     write_case(&server.url(""), &refused()).await;
     replay(&server.url(""), "requests", 2930).await;
-    // And once this program has written all of it.
+    // Again, after this program has written all data to part files.
     assert!(server.process.terminate().success(), "{}", server.process.log());
     let server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
     replay(&server.url(""), "requests", 2930).await;
