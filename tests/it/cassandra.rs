@@ -1,4 +1,4 @@
-//! The Cassandra store on a real Cassandra. Each test has a keyspace of its own and drops it.
+//! The Cassandra store on a real Cassandra. Each test has its own keyspace and drops it.
 
 mod ahead;
 mod batches;

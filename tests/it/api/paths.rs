@@ -1,7 +1,7 @@
 //! Paths that are not clean, and multipart forms, answered as a real Prometheus 3.16 answered them. Its answer to a
 //! trailing slash is not copied: that answer redirects to a path that does not exist.
 //!
-//! Requests are written by hand, since clients clean paths themselves, and in HTTP/1.0, so that bodies are not chunked.
+//! Requests are written by hand, since clients clean paths, and in HTTP/1.0, so that bodies are not chunked.
 
 use promkairos::promql::{Features, Settings};
 use serde_json::Value as Json;

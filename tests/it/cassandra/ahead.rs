@@ -1,5 +1,5 @@
-//! A new window begins: its index rows stand already, for the series that are live. Tests move the
-//! store's clock, they do not wait for it.
+//! Index pre-write: when a new window begins, the index rows of the live series are already written.
+//! Tests move the clock of the store instead of waiting.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const HOUR: i64 = 60 * MINUTE;
 const WIDTH: i64 = 1_814_400_000;
 const TTL: i32 = 5_000;
 
-/// When the next window begins, in truth.
+/// When the next window begins by the system clock.
 fn begin() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis();
     (i64::try_from(now).expect("fits") / WIDTH + 1) * WIDTH
@@ -54,7 +54,7 @@ impl Adapter {
         self.time.store(time, Ordering::Relaxed);
     }
 
-    /// Writes a value for each series, at the time that the clock shows.
+    /// Writes a value for each series at the time of the clock.
     async fn write(&self, all: &[Labels], value: f64) {
         let time = self.time.load(Ordering::Relaxed);
         let add = |request: Request, series| request.floats(series, &[(time, value)]);
@@ -122,7 +122,7 @@ async fn a_window_begins_without_writes_of_index_rows() {
     };
     assert_eq!(without_ttl(&next), without_ttl(&open));
     assert_eq!(adapter.ahead(), 261);
-    // As long as the last data of the window, which is accepted after so many seconds from now.
+    // The last data of the window can be written `10 * MINUTE + WIDTH` from now, and the rows live as long.
     let last = TTL + i32::try_from((10 * MINUTE + WIDTH) / SECOND).expect("fits");
     let lasts = |ttl: Option<i32>| ttl.is_some_and(|ttl| (last..last + 700).contains(&ttl));
     assert!(next.iter().all(|row| lasts(row.4)), "{last}: {next:?}");
@@ -143,7 +143,7 @@ async fn a_window_begins_without_writes_of_index_rows() {
     assert_eq!(read(&adapter.store, &named("large"), new).await.len(), 250);
     let other = keyspace.open().await;
     assert_eq!(read(&other, &[], new).await.len(), 260);
-    // A series that is new is written as ever.
+    // The index row of a new series is written with its first sample.
     adapter.write(&[host("large", 300)], 1.0).await;
     assert_eq!(adapter.inserts(), before + 1);
     keyspace.drop().await;
@@ -165,9 +165,9 @@ async fn a_series_that_stopped_is_not_carried_over() {
     adapter.write(&[live], f64::INFINITY).await;
     assert_eq!(rows_of(&keyspace, begin - WIDTH).await.len(), 5);
     adapter.set(begin - MINUTE);
-    // The live one is the last of both its windows.
+    // The live series is the last of both its windows.
     let want = [("kairos_double", "h002"), ("prom_double", "h002")];
-    eventually("the live rows stand ahead", async || {
+    eventually("the live rows are written ahead", async || {
         let rows = rows_of(&keyspace, begin).await;
         let found = hosts(&rows);
         if want.iter().all(|row| found.contains(row)) { Ok(()) } else { Err(format!("{rows:?}")) }
@@ -185,7 +185,7 @@ async fn what_one_process_left_half_done_another_ends_and_a_third_leaves_alone()
     let all: Vec<Labels> = (0..250).map(|n| host("m", n)).collect();
     let first = Adapter::open(behind, begin - 3 * HOUR).await;
     first.write(&all, 1.0).await;
-    // Rows go out by the hundred.
+    // Rows are sent in hundreds.
     proxy.hold(b"h150");
     first.set(begin - 10 * MINUTE);
     proxy.holds_one().await;
@@ -205,7 +205,7 @@ async fn what_one_process_left_half_done_another_ends_and_a_third_leaves_alone()
 
     let third = Adapter::open(keyspace.options(), begin - 3 * HOUR).await;
     third.write(&all, 3.0).await;
-    // The last of the window, so when it stands the others were looked at.
+    // The last series of the window: when its row is written, the others were checked.
     third.write(&[host("m", 999)], 3.0).await;
     third.set(begin - 5 * MINUTE);
     eventually("its own series stands ahead", async || match third.ahead() {
@@ -217,7 +217,7 @@ async fn what_one_process_left_half_done_another_ends_and_a_third_leaves_alone()
     keyspace.drop().await;
 }
 
-/// A process that has just started knows nothing, and writes nothing that stands.
+/// A process that has just started knows no rows; it writes no row that exists.
 #[tokio::test]
 async fn a_cold_process_reads_a_window_and_writes_only_what_is_missing() {
     let (keyspace, begin) = (TestKeyspace::new().await, begin());
@@ -233,8 +233,8 @@ async fn a_cold_process_reads_a_window_and_writes_only_what_is_missing() {
     keyspace.drop().await;
 }
 
-/// What vanishes as a window ends leaves rows ahead that lead to nothing: a finding once their window
-/// is closed, which can be mended.
+/// Series that vanish as a window ends leave pre-written rows without data: a finding that the doctor
+/// can fix once their window is closed.
 #[tokio::test]
 async fn rows_ahead_of_what_vanished_are_taken_away_when_their_window_is_closed() {
     for (begin, is_closed) in [(begin() - 2 * WIDTH, true), (begin() - WIDTH, false)] {

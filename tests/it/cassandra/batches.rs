@@ -1,4 +1,4 @@
-//! Batches of rows, as Cassandra sees them.
+//! Batches of rows stay below the size of which Cassandra warns.
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -19,7 +19,7 @@ async fn the_log_is_not_full_of_warnings_for_each_batch() {
     let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());
     let mut random = StdRng::seed_from_u64(seed());
     let mut server = Promkairos::ready(data.path(), &backend, &[]).await;
-    // Twenty partitions at a time.
+    // Each write goes to twenty partitions.
     eventually("a write is accepted", async || match load.send(&server, &mut random).await {
         Ok(204) => Ok(()),
         other => Err(format!("{other:?}")),
@@ -29,7 +29,7 @@ async fn the_log_is_not_full_of_warnings_for_each_batch() {
     let log = server.process.log();
     assert!(!WARNINGS.iter().any(|warning| log.contains(warning)), "{log}");
 
-    // Cassandra does say so of such a batch.
+    // Cassandra does warn of a batch that is too large.
     let cql = "INSERT INTO {k}.data_points (key, column1, value) VALUES (?, 0x00, ?)";
     let cql = cql.replace("{k}", &keyspace.name);
     let insert = keyspace.session.prepare(cql).await.expect("prepared");

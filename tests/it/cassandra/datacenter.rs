@@ -1,5 +1,5 @@
-//! Data centres: one that is not there is refused by the setting that names it, and the local one of a
-//! keyspace that knows none asks the nodes that it should, without a word of the driver.
+//! Data centres: an unknown one is refused with the name of its setting. With a local data centre over a
+//! keyspace whose replication names none, the right nodes are asked and the driver logs no warning.
 
 use promkairos::storage::StoreError;
 use promkairos::storage::cassandra::{Keyspace, Options, Replication};
@@ -34,7 +34,7 @@ async fn a_data_centre_that_is_not_there_is_refused_with_those_that_are() {
     let absent: Keyspace = support::keyspace().parse().expect("a name");
     let elsewhere = Options { keyspace: absent, replication: replication.clone(), ..options() };
     check(elsewhere, "cassandra-replication").await;
-    // It is for a keyspace that has to be made.
+    // The setting applies only when the keyspace is created.
     keyspace.open().await;
     keyspace.open_with(Options { replication, ..options() }).await;
     keyspace.drop().await;
@@ -47,7 +47,7 @@ async fn a_keyspace_with_more_copies_than_nodes_is_not_made() {
     let error = keyspace.try_open(options.clone()).await.err().expect("refused");
     let want = "--cassandra-replication: 3 copies need 3 nodes, and there is 1";
     assert!(matches!(&error, StoreError::Invalid(what) if what == want), "{error:?}");
-    // It is for a keyspace that has to be made.
+    // The setting applies only when the keyspace is created.
     keyspace.open().await;
     keyspace.open_with(options).await;
     keyspace.drop().await;
@@ -62,7 +62,7 @@ async fn simple_strategy_and_a_local_data_centre_go_together() {
     let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());
     let mut random = StdRng::seed_from_u64(seed());
     let mut server = Promkairos::ready(data.path(), &backend, &[&local]).await;
-    // The keyspace is there from the beginning for the second one.
+    // For the second server the keyspace exists from the beginning.
     for _ in 0..2 {
         assert_eq!(load.send(&server, &mut random).await.expect("an answer"), 204);
         load.check(&server).await;

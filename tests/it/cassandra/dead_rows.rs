@@ -1,5 +1,5 @@
-//! Partitions of the indexes in which more rows were deleted than Cassandra reads past: what lives among them is
-//! found and what is written there too, our own deletes leave few tombstones behind, and the doctor names them.
+//! Index partitions with more deleted rows than Cassandra reads past: live rows among them and new rows are found,
+//! our own deletes leave few tombstones, and the doctor names the partitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,12 +19,12 @@ use super::keyspace::{Request, TestKeyspace, key, labels, matcher, named, read};
 use crate::support;
 
 const WIDTH: i64 = 1_814_400_000;
-/// More than a Cassandra reads past by default.
+/// More tombstones than Cassandra reads past by default.
 const DEAD: i32 = 110_000;
 /// Rows of one batch.
 const A_BATCH: i32 = 250;
 
-/// Runs a statement so many times, with values of its own each time: mostly deletes of rows that were never there.
+/// Runs a statement `dead` times, each time with its own values: mostly deletes of rows that never existed.
 pub(super) async fn bury<V: scylla::serialize::row::SerializeRow>(
     keyspace: &TestKeyspace,
     dead: i32,
@@ -44,7 +44,7 @@ pub(super) async fn bury<V: scylla::serialize::row::SerializeRow>(
     deleted.into_iter().for_each(|deleted| deleted.expect("deleted"));
 }
 
-/// Tags of a row that is deleted.
+/// The tags of a deleted row.
 fn dead_tags(at: i32) -> BTreeMap<String, String> {
     let host = format!("host-{at:06}.example.org:9100");
     [("host".to_owned(), host), ("job".to_owned(), "node".to_owned())].into()
@@ -93,7 +93,7 @@ async fn what_lives_among_deleted_index_rows_is_found() {
 
     let by_name = [matcher("__name__", MatchOp::Regex, "m.*")];
     let by_tag = [named("m"), vec![matcher("job", MatchOp::Equal, "node")]].concat();
-    // Nothing is in memory: once all rows of the window are read, once those of a tag.
+    // Nothing is in memory: the first query reads all rows of the window, the second reads the rows of a tag.
     for matchers in [&by_name[..], &by_tag] {
         let store = open_indexed(&keyspace, &metrics).await;
         let before = metrics.reads_given_up.get();
@@ -104,21 +104,21 @@ async fn what_lives_among_deleted_index_rows_is_found() {
         let warnings = metrics.tombstone_warnings.get();
         println!("{} reads given up, {warnings} warnings", given_up - before);
         assert!(warnings > 0, "a slice of the rest has more than a server warns of");
-        // What is acknowledged is found, among the dead too.
+        // An acknowledged series among the deleted rows is found too.
         let new = of(&format!("host-0{:05}.example.org:9100x", live.len()));
         Request::default().floats(&new, &[(20, 2.0)]).write(&store).await;
         live.push(new);
         live.sort();
-        // It is known by now where to cut.
+        // By now the store knows where to divide the partition.
         let before = metrics.reads_given_up.get();
         let found = read(&store, matchers, TimeRange::ALL).await;
         assert!(found.keys().eq(live.iter()), "{matchers:?}: {found:?}");
         assert!(metrics.reads_given_up.get() <= before + 1, "{}", metrics.reads_given_up.get());
         store.close().await.expect("closed");
     }
-    // Nobody needs them to open the keyspace.
+    // Opening the keyspace does not read these partitions.
     keyspace.open().await.close().await.expect("closed");
-    // The doctor comes to its end, names them, and takes nothing for wrong of which it cannot read the index.
+    // The doctor completes and names the partitions. It reports no defect in data whose index it cannot read.
     let report = examine(&keyspace, settings()).await;
     assert_eq!(report.facts.rows, live.len() as u64);
     let total = report.total(Kind::ManyTombstones).expect("found");
@@ -131,7 +131,7 @@ async fn what_lives_among_deleted_index_rows_is_found() {
     keyspace.drop().await;
 }
 
-/// The metrics with many tombstones, with what is said of each.
+/// The metrics with many tombstones, and the findings of each.
 fn tombstones(report: &Report) -> BTreeMap<&str, Vec<&str>> {
     let metrics = report.findings.get(&Kind::ManyTombstones).into_iter().flatten();
     metrics
@@ -198,7 +198,7 @@ async fn the_doctor_deletes_a_portion_of_a_partition() {
     keyspace.drop().await;
 }
 
-/// Series of a metric in a window that is long closed.
+/// Series of a metric in a window that closed long ago.
 const SERIES: usize = 12_000;
 
 async fn fill(store: &dyn Store) {
@@ -242,7 +242,7 @@ async fn all_rows_of_a_large_window_go_at_once() {
         row_keys: 1,
         row_key_time_index: 1,
         row_key_index: 0,
-        // A partition for each host, and one for the job, whether it is there or not.
+        // One tombstone for the partition of each host, and one for the job.
         tag_indexed_row_keys: index_rows_deleted + 1,
     };
     let want = DeleteCost { windows: 1, index_rows_deleted, index_rows_left: 0, tombstones };
@@ -254,7 +254,7 @@ async fn all_rows_of_a_large_window_go_at_once() {
     }
     assert_eq!(row_keys(&keyspace).await, 0);
     assert!(read(&store, &named("m"), TimeRange::ALL).await.is_empty());
-    // What is written then has all of its index rows.
+    // A later write has all its index rows.
     let again = labels(&[("__name__", "m"), ("host", "host-000007"), ("job", "node")]);
     Request::default().floats(&again, &[(WIDTH + 20, 1.0)]).write(&store).await;
     store.close().await.expect("closed");
@@ -314,7 +314,7 @@ async fn of_a_larger_delete_some_index_rows_stay_and_lead_to_nothing() {
     let other = keyspace.open().await;
     assert!(read(&other, &named("m"), TimeRange::ALL).await.keys().eq([&again, &stays]));
     other.close().await.expect("closed");
-    // The rest goes with the next one.
+    // The next delete removes the rest.
     support::eventually("no other adapter runs", async || {
         delete().await.map_err(|error: StoreError| error.to_string())?;
         match row_keys(&keyspace).await {

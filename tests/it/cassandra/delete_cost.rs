@@ -1,4 +1,4 @@
-//! What a delete would cost: tombstones by table and index rows that stay, beside what the delete then does.
+//! The preview of a delete (tombstones by table, index rows that stay), compared with what the delete then does.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ async fn it_is_counted_by_table_and_nothing_changes() {
     let keyspace = TestKeyspace::new().await;
     let store = keyspace.open().await;
     let [a, b] = ["a", "b"].map(|job| labels(&[("__name__", "up"), ("job", job)]));
-    // Two windows that are long closed, and one that has not begun.
+    // Two windows that closed long ago, and one that has not begun.
     let points = [(10, 1.0), (WIDTH + 10, 2.0), (now() + 2 * WIDTH, 3.0)];
     Request::default().floats(&a, &points).floats(&b, &points).write(&store).await;
     let before = standing(&keyspace).await;
@@ -45,7 +45,7 @@ async fn it_is_counted_by_table_and_nothing_changes() {
     let tombstones = Tombstones { data_points: 6, row_keys: 4, row_key_time_index: 2, ..none };
     let all = DeleteCost { windows: 3, index_rows_deleted: 4, index_rows_left: 2, tombstones };
     assert_eq!(cost(&store, &named("up"), TimeRange::ALL).await, Some(all));
-    // Two windows in part: it is not known before that the later one has points left.
+    // Two windows in part: before the delete it is unknown that the later one has points left.
     let part = TimeRange::new(5, WIDTH + 5);
     let tombstones = Tombstones { data_points: 4, row_keys: 4, row_key_time_index: 2, ..none };
     let want = DeleteCost { windows: 2, index_rows_deleted: 4, index_rows_left: 0, tombstones };
@@ -119,7 +119,7 @@ async fn clusters_add_up_and_behind_a_log_all_index_rows_stay() {
     let options = head::Options { stamps: Stamps::Kept, ..head::Options::new(folder.path()) };
     let head = Head::open(options, store.clone(), HeadMetrics::default()).await;
     let head = head.expect("the head opens");
-    // What is in the log alone leaves no tombstones.
+    // Points that are only in the log leave no tombstones.
     Request::default().floats(&up, &[(WIDTH + 10, 2.0)]).write(&head).await;
     let tombstones = Tombstones { data_points: 1, ..none };
     let want = DeleteCost { windows: 1, index_rows_deleted: 0, index_rows_left: 1, tombstones };

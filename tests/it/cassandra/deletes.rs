@@ -1,4 +1,4 @@
-//! Deletes, and what a head flushes.
+//! Deletes, and the flushes of a head.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ async fn a_delete_takes_what_it_should_and_a_new_write_is_seen_at_once() {
     let all = read(&store, &named("up"), TimeRange::ALL).await;
     assert_eq!(bits(&all[&a]), [(10, 1.0f64.to_bits()), (2 * WIDTH, 5.0f64.to_bits())]);
     assert_eq!(bits(&all[&b]).len(), 5);
-    // The window from WIDTH on was wholly inside and is long closed: its index row is gone for a.
+    // The window from WIDTH on was wholly in the range and closed long ago: the index row of `a` is gone.
     let cql = "SELECT tags['job'] FROM {k}.row_keys WHERE metric = 'up' \
                AND table_name = 'data_points' AND row_time = 1814400000";
     assert_eq!(keyspace.rows::<(String,)>(cql).await, [("b".into(),)]);
@@ -44,7 +44,7 @@ async fn a_delete_takes_what_it_should_and_a_new_write_is_seen_at_once() {
     keyspace.drop().await;
 }
 
-/// Whatever the range: it is looked for what else the closed window holds.
+/// This holds for any range: the delete checks whether the closed window has other points.
 #[tokio::test]
 async fn index_rows_go_with_the_last_point_of_a_closed_window() {
     let keyspace = TestKeyspace::new().await;
@@ -60,7 +60,7 @@ async fn index_rows_go_with_the_last_point_of_a_closed_window() {
     let cql = "SELECT tags['job'] FROM {k}.row_keys";
     assert_eq!(keyspace.rows::<(Option<String>,)>(cql).await, [(Some("a".into()),)]);
     store.delete(&named("up"), TimeRange::new(19, 21)).await.expect("deleted");
-    // What is left is only the static column of the window.
+    // Only the static column of the window is left.
     assert_eq!(keyspace.rows::<(Option<String>,)>(cql).await, [(None,)]);
     let left: Vec<(String,)> = keyspace.rows("SELECT metric FROM {k}.row_key_time_index").await;
     assert!(left.is_empty(), "{left:?}");
@@ -84,7 +84,7 @@ async fn index_rows_of_a_live_window_stay() {
     keyspace.drop().await;
 }
 
-/// A KairosDB remembers the index rows that it wrote for as long as it runs.
+/// A KairosDB remembers the index rows that it wrote until it stops.
 #[tokio::test]
 async fn index_rows_that_a_neighbour_wrote_too_stay() {
     let keyspace = TestKeyspace::new().await;
@@ -109,7 +109,7 @@ async fn index_rows_that_a_neighbour_wrote_too_stay() {
         keyspace.rows("SELECT row_time FROM {k}.row_key_time_index").await;
     left.sort();
     assert_eq!(left, [(CqlTimestamp(0),), (CqlTimestamp(WIDTH),)]);
-    // What is written then has index rows that last as long as its data, whoever reads it.
+    // Later writes have index rows that last as long as their data, for every reader.
     Request::default().floats(&a, &[(2, 2.0)]).write(&store).await;
     let all = read(&keyspace.open().await, &named("up"), TimeRange::ALL).await;
     assert_eq!(bits(&all[&a]), [(2, 2.0f64.to_bits())]);
@@ -123,7 +123,7 @@ async fn index_rows_that_another_adapter_may_remember_stay() {
     let up = labels(&[("__name__", "up")]);
     Request::default().floats(&up, &[(1, 1.0)]).write(&other).await;
     store.delete(&named("up"), TimeRange::ALL).await.expect("deleted");
-    // The other relies on what it remembers.
+    // The other store relies on the rows that it remembers.
     Request::default().floats(&up, &[(2, 2.0)]).write(&other).await;
     let want = [(2, 2.0f64.to_bits())];
     assert_eq!(bits(&read(&store, &named("up"), TimeRange::ALL).await[&up]), want);
@@ -163,7 +163,7 @@ async fn a_delete_whose_caller_went_away_ends_and_hides_nothing() {
     let points: Vec<_> = (0..WINDOWS).map(|window| (window * WIDTH + 1, 2.0)).collect();
     Request::default().floats(&a, &points).write(&*store).await;
     store.close().await.expect("closed");
-    // The task has ended: of b nothing is left, and a is found by whoever reads the index.
+    // The task has ended: nothing is left of `b`, and every reader of the index finds `a`.
     let cql = "SELECT tags['job'] FROM {k}.row_keys";
     let mut left: Vec<(Option<String>,)> = keyspace.rows(cql).await;
     left.dedup();
@@ -185,7 +185,7 @@ fn run(points: &[(i64, f64, i64)]) -> Vec<promkairos::chunk::Chunk> {
     builder.finish()
 }
 
-/// These runs and nothing else.
+/// A flush of these runs and nothing else.
 pub(super) fn flush(runs: Vec<SeriesRun>) -> Flush<'static> {
     let (exemplars, days, metadata, pace) = Default::default();
     Flush { through: 1, runs: Box::new(runs.into_iter()), exemplars, days, metadata, pace }
@@ -213,14 +213,14 @@ async fn a_flush_of_very_many_exemplars_and_families_comes_back_whole() {
         (format!("f{n:06}"), Metadata { kind, help: format!("help {n}"), unit: String::new() })
     };
     let metadata: Vec<(String, Metadata)> = (0..FAMILIES).map(metadata).collect();
-    let (sent, told) = (exemplars.clone(), metadata.clone());
+    let (sent, families) = (exemplars.clone(), metadata.clone());
     let flush = Flush { exemplars, metadata, ..flush(Vec::new()) };
     assert_eq!(store.ingest_flush(flush).await.expect("absorbed").refused, 0);
     let found =
         store.exemplars(&named("rpc"), TimeRange::ALL, usize::MAX).await.expect("exemplars");
     // Not `assert_eq`, which would print all of them.
     assert!(found == sent, "{} series", found.len());
-    assert!(store.metadata(None, usize::MAX).await.expect("metadata") == told);
+    assert!(store.metadata(None, usize::MAX).await.expect("metadata") == families);
     keyspace.drop().await;
 }
 
@@ -242,12 +242,12 @@ async fn a_flush_carries_the_stamps_of_acceptance() {
     stamps.sort();
     let stamps: Vec<i64> = stamps.into_iter().map(|(_, stamp)| stamp - early).collect();
     assert_eq!(stamps, [0, 3, 2]);
-    // What was written through later is not undone by a flush that comes again.
+    // A repeated flush does not undo a later write.
     Request::default().floats(&up, &[(10, 5.0)]).write(&store).await;
     store.ingest_flush(flush(vec![SeriesRun { labels: up.clone(), chunks }])).await.expect("again");
     let all = read(&store, &named("up"), TimeRange::new(10, 10)).await;
     assert_eq!(bits(&all[&up]), [(10, 5.0f64.to_bits())]);
-    // A delete accepted before some of the points hides only the others.
+    // A delete hides only the points that were accepted before it.
     store.delete_accepted(&named("up"), TimeRange::ALL, early + 2).await.expect("deleted");
     let want = [(10, 5.0f64.to_bits()), (20, 9.0f64.to_bits())];
     assert_eq!(bits(&read(&store, &named("up"), TimeRange::ALL).await[&up]), want);
@@ -302,7 +302,7 @@ async fn a_flush_puts_what_cannot_be_stored_into_quarantine_and_goes_on() {
         assert_eq!(lines[at], want);
         assert!(lines[at]["reason"].as_str().is_some_and(|why| why.contains("NUL")), "{lines:?}");
     }
-    // A flush that comes again leaves nothing twice.
+    // A repeated flush stores nothing twice.
     store.ingest_flush(flushed()).await.expect("absorbed again");
     assert_eq!(quarantined(&quarantine), lines);
     keyspace.drop().await;

@@ -1,4 +1,4 @@
-//! The doctor: every defect, made by hand, is found; what can be mended is, and then is gone.
+//! The doctor finds every defect that is made by hand; it fixes those that can be fixed, and finds them no more.
 
 pub(crate) mod command;
 mod coverage;
@@ -51,7 +51,7 @@ pub(crate) async fn examine_with(options: Options, settings: Settings) -> Report
     progress.report
 }
 
-/// The report on a keyspace in which all data must be found by its index, whatever was done to it.
+/// The report on a keyspace in which the index must lead to all data, whatever was done to it.
 pub(crate) async fn examine_whole(options: Options) -> Report {
     let report = examine_with(options, settings()).await;
     assert!(report.facts.rows > 0, "{report:#?}");
@@ -62,7 +62,7 @@ pub(crate) async fn examine_whole(options: Options) -> Report {
     report
 }
 
-/// Kinds by metric of what is left.
+/// The kinds of the remaining findings, by metric.
 pub(crate) fn left(report: &Report) -> BTreeMap<String, BTreeSet<Kind>> {
     let mut left: BTreeMap<String, BTreeSet<Kind>> = BTreeMap::new();
     for (kind, metrics) in &report.findings {
@@ -99,7 +99,7 @@ async fn dump(keyspace: &TestKeyspace) -> Vec<String> {
         all.extend(rows.into_iter().map(|(row,)| format!("{table} {row}")));
     }
     all.sort();
-    // TTLs run down by themselves.
+    // Remaining TTLs change with time, so they are cut off.
     all.iter().map(|row| row.split("\"ttl(value)\"").next().unwrap_or(row).to_owned()).collect()
 }
 
@@ -120,7 +120,7 @@ async fn fill(store: &dyn Store, metric: &str) -> Vec<Labels> {
     series
 }
 
-/// A metric whose series say nothing but NaN and stale markers, as some summaries do.
+/// A metric whose series have only NaN and stale markers, as some summaries do.
 async fn fill_nan(store: &dyn Store) {
     let nan = labels(&[("__name__", "nan"), ("quantile", "0.5")]);
     let stale = f64::from_bits(promkairos::model::STALE_NAN_BITS);
@@ -180,7 +180,7 @@ async fn each_defect_is_found_and_mended() {
     keyspace.drop().await;
 }
 
-/// Nothing but queries by name finds what is in no list, native histograms and NaN too.
+/// Only queries by name find data that is in no list, native histograms and NaN too.
 #[tokio::test]
 async fn lists_of_names_that_are_gone_are_written_again() {
     let keyspace = TestKeyspace::new().await;
@@ -210,7 +210,7 @@ async fn lists_of_names_that_are_gone_are_written_again() {
     keyspace.drop().await;
 }
 
-/// Several metrics with several defects each, chosen by chance.
+/// Several metrics with several random defects each.
 #[tokio::test]
 async fn random_defects_are_found_and_mended() {
     let keyspace = TestKeyspace::new().await;
@@ -244,13 +244,13 @@ async fn what_cannot_be_mended_is_for_information() {
     let keyspace = TestKeyspace::new().await;
     let store = keyspace.open().await;
     let series = fill(&store, "m").await;
-    // Stamped in microseconds, as a program does that says nothing about time.
+    // Stamped in microseconds, as by a program that sets no write time.
     let row = key(&series[0], 0, DataType::Double);
     let cql = "INSERT INTO {k}.data_points (key, column1, value) VALUES (?, ?, ?)";
     let value = 2.5f64.to_be_bytes().to_vec();
     keyspace.cql_with(cql, (&row, 9u32.to_be_bytes().to_vec(), &value)).await;
     keyspace.cql_with(cql, (vec![1u8, 2, 3], vec![0u8; 4], &value)).await;
-    // Deleted in microseconds: whatever is written there is hidden for ever.
+    // Deleted with a stamp in microseconds: every later write there is hidden for ever.
     keyspace
         .cql(
             "DELETE FROM {k}.row_keys WHERE metric = 'm' AND table_name = 'data_points' \
@@ -277,7 +277,7 @@ async fn nothing_of_an_open_window_is_too_much() {
     let series = fill(&store, "m").await;
     let day = Settings { settled: Duration::from_secs(24 * 3600), ..fixing() };
     let now = RowSpec::DEFAULT.row_time(stamp());
-    // Closed at last, but its index was added to today; open; ahead.
+    // A closed window whose index changed today; the open window; the next window.
     for row_time in [0, now.millis(), now.millis() + WIDTH] {
         defects::delete_data(&keyspace, &series[0], row_time).await;
     }
@@ -347,7 +347,7 @@ async fn settings_of_tables_are_looked_at() {
     keyspace.drop().await;
 }
 
-/// What was written long ago is not hot, however much it is.
+/// Partitions written long ago are not hot, whatever their size.
 #[tokio::test]
 async fn partitions_that_are_written_to_now_are_listed() {
     let keyspace = TestKeyspace::new().await;
@@ -425,7 +425,7 @@ async fn a_check_goes_on_where_it_was_cut_off() {
     keyspace.drop().await;
 }
 
-/// Runs a check that is cut off after each part and goes on from its state.
+/// Runs a check that is interrupted after each part and resumed from its state.
 async fn examine_in_pieces(keyspace: &TestKeyspace, settings: &Settings) -> Report {
     let mut kept: Option<String> = None;
     loop {
@@ -466,8 +466,8 @@ async fn what_many_rows_miss_is_counted_once_however_often_a_check_is_cut_off() 
     keyspace.drop().await;
 }
 
-/// A window whose data nothing in `row_keys` leads to needs its time index row: without it that data
-/// would be harder still to find again.
+/// A window whose data has no row in `row_keys` needs its time index row: without that row the data
+/// would be even harder to find again.
 #[tokio::test]
 async fn the_time_index_of_unindexed_data_stays_however_often_a_check_is_cut_off() {
     let keyspace = TestKeyspace::new().await;

@@ -1,5 +1,5 @@
-//! Tables that are dropped under a running server: what needs one is refused with its name, all else goes on. The next
-//! start makes the table again, and `doctor --fix` writes what the index then misses.
+//! Tables that are dropped under a running server: requests that need the table are refused with its name, all others
+//! succeed. The next start creates the table again, and `doctor --fix` writes the missing index rows.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::keyspace::{Request, TestKeyspace, labels};
 use crate::support::promkairos::{Answer, Backend, Message, Promkairos};
 use crate::support::{self, eventually, load, proto};
 
-/// Nothing is written or found without them.
+/// Tables without which nothing is written or found.
 const NEEDED: [&str; 4] = ["data_points", "row_keys", "row_key_time_index", "string_index"];
 const OTHERS: [&str; 4] = ["tag_indexed_row_keys", "row_key_index", "service_index", "spec"];
 /// In milliseconds.
@@ -29,7 +29,7 @@ async fn write(server: &Promkairos, name: &str) -> Answer {
     server.write(Message::V1, body).await.expect("an answer")
 }
 
-/// Which metrics a query finds.
+/// The metrics that a query finds.
 async fn found(server: &Promkairos) -> Result<Vec<String>, String> {
     let series = server.read("__name__", "(known|new)_.+").await?;
     let mut names: Vec<String> = series.iter().map(|one| one.labels["__name__"].clone()).collect();
@@ -59,7 +59,7 @@ async fn a_table_that_is_dropped_is_named_and_made_again_by_the_next_start() {
         keyspace.cql(&format!("DROP TABLE {{k}}.{table}")).await;
         let refused = write(&server, &new).await;
         assert!(refused.status >= 500 && refused.body.contains(table), "{table}: {refused:?}");
-        // Never less than was acknowledged.
+        // A successful query finds all that was acknowledged.
         match found(&server).await {
             Ok(names) => assert_eq!(names, stored, "{table}"),
             Err(why) => assert!(why.starts_with("50") && why.contains(table), "{table}: {why}"),
@@ -76,7 +76,7 @@ async fn a_table_that_is_dropped_is_named_and_made_again_by_the_next_start() {
         let mut server = start(data.path(), &backend).await;
         assert_eq!(write(&server, &new).await.status, 204);
         if table == "data_points" {
-            // Its points are gone with it.
+            // The points are dropped with this table.
             stored.clear();
         }
         stored.push(new);
@@ -95,7 +95,7 @@ async fn a_table_that_is_dropped_is_named_and_made_again_by_the_next_start() {
         stored.push(known);
         match taken.status {
             204 => stored.push(new),
-            // New rows of the index may be for others to know of, by this table.
+            // A write of new index rows may have to announce them to other processes by this table.
             status => assert!(status >= 500 && taken.body.contains(table), "{table}: {taken:?}"),
         }
         stored.sort();
@@ -105,9 +105,9 @@ async fn a_table_that_is_dropped_is_named_and_made_again_by_the_next_start() {
         assert!(server.process.terminate().success(), "{}", server.process.log());
         let server = start(data.path(), &backend).await;
         let (code, said) = doctor(&keyspace, data.path(), &["--fix"]);
-        // How time was cut was in that table alone: what it had is not guessed.
-        let is_told = table == "spec" && code == Some(1) && said.contains("LEGACY");
-        assert!(code == Some(0) || is_told, "{table}: {code:?} {said}");
+        // Only that table recorded the row width, which is not guessed.
+        let is_reported = table == "spec" && code == Some(1) && said.contains("LEGACY");
+        assert!(code == Some(0) || is_reported, "{table}: {code:?} {said}");
         assert_eq!(found(&server).await.as_ref(), Ok(&stored), "{table}");
     }
     keyspace.drop().await;

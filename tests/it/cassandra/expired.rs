@@ -1,5 +1,5 @@
-//! Rows whose points have expired: Cassandra keeps 100,000 and more of them as tombstones, and gives up on a read that
-//! passes over them. What lives behind and between them is found all the same.
+//! Rows whose points have expired: Cassandra keeps them as tombstones and aborts a read that passes over 100,000 of
+//! them. Live points behind and between them are found all the same.
 
 use promkairos::wire;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::support::promkairos::{Answer, Backend, Message, Promkairos};
 use crate::support::{load, proto};
 
 const DAY: i64 = 86_400_000;
-/// More than a Cassandra reads past by default.
+/// More tombstones than Cassandra reads past by default.
 const POINTS: i64 = 110_000;
 const NO_CACHE: &str = "--cassandra-read-cache-size=0";
 
@@ -20,7 +20,7 @@ async fn write(server: &Promkairos, points: &[(i64, f64)]) -> Answer {
     server.write(Message::V1, body).await.expect("an answer")
 }
 
-/// How many points of the last three days a query counts.
+/// The number of points in the last three days, by a query.
 async fn count(server: &Promkairos) -> Option<String> {
     let (status, text) =
         server.get("/api/v1/query?query=count_over_time(m[3d])").await.expect("an answer");
@@ -38,14 +38,14 @@ async fn given_up(server: &Promkairos) -> f64 {
 async fn what_lives_in_a_row_of_expired_points_is_found() {
     let data = tempfile::tempdir().expect("a folder");
     let backend = Backend::cassandra_store();
-    // Of one row: all of one day of the three weeks of a row, whenever that began.
+    // All points are of one row: one day lies within the three weeks of a row, whenever these began.
     let start = now() / DAY * DAY - 2 * DAY;
     let mut server = Promkairos::ready(data.path(), &backend, &["--retention=2s", NO_CACHE]).await;
     for first in (0..POINTS).step_by(10_000) {
         let points: Vec<_> = (first..first + 10_000).map(|n| (start + n * 700, n as f64)).collect();
         assert_eq!(write(&server, &points).await.status, 204);
     }
-    // It is 200 whatever has expired meanwhile.
+    // The status is 200 whatever has expired meanwhile.
     let begin = std::time::Instant::now();
     while count(&server).await.is_some() {
         assert!(begin.elapsed().as_secs() < 120, "they do not expire");
@@ -56,7 +56,7 @@ async fn what_lives_in_a_row_of_expired_points_is_found() {
     assert_eq!(count(&server).await, None);
     let read = given_up(&server).await;
     assert!(read >= 1.0, "the row has fewer tombstones than the test needs: {read}");
-    // Again, from where the dead part ends.
+    // The second query begins where the expired part ends.
     assert_eq!(count(&server).await, None);
     assert_eq!(given_up(&server).await, read);
     for (written, number) in [POINTS + 5, POINTS / 2, 0, POINTS / 3].into_iter().enumerate() {

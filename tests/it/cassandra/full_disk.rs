@@ -1,6 +1,6 @@
-//! A Cassandra whose disk is full, so that its commit log finds no room: what it must acknowledge is refused with its
-//! name and makes the server not ready, the log of `--ack wal` takes writes, and nothing acknowledged is lost when
-//! there is room and it is started again.
+//! A Cassandra whose commit log has no room because the disk is full: writes that it must acknowledge are refused with
+//! its name, and the server is not ready. The log of `--ack wal` accepts writes. No acknowledged sample is lost after
+//! there is room and Cassandra is restarted.
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -13,7 +13,7 @@ use crate::support::load::Load;
 use crate::support::promkairos::{Backend, Promkairos};
 use crate::support::{eventually, seed};
 
-/// Small segments are full soon.
+/// Small segments fill quickly.
 const SETTINGS: &str = "commitlog_segment_size: 2MiB\nmax_mutation_size: 512KiB";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -41,7 +41,7 @@ async fn a_commit_log_without_room_costs_no_acknowledged_sample() {
     assert_eq!(refused.status, 503, "{refused:?}");
     assert!(refused.body.contains(&cassandra.address()), "{refused:?}");
     assert!(refused.retry_after.is_some(), "{refused:?}");
-    // It answers all that is asked of it but a write.
+    // The server answers all requests but writes.
     let why = loop {
         let (status, why) = direct.get("/-/ready").await.expect("it answers");
         if status == 503 {
@@ -50,7 +50,7 @@ async fn a_commit_log_without_room_costs_no_acknowledged_sample() {
         let answer = by_store.attempt(&direct, &mut random).await.expect("it answers");
         assert_eq!(answer.status, 503, "{answer:?}");
     };
-    // That no write has been stored for a while; or that nothing listens, where Cassandra has given up too.
+    // The reason: no write has been stored for a while, or Cassandra has stopped and nothing listens.
     assert!(why.contains(&cassandra.address()), "{why}");
     eventually("the gauge of readiness", async || match metric(&direct, "ready").await {
         Some(0.0) => Ok(()),
@@ -78,7 +78,7 @@ async fn a_commit_log_without_room_costs_no_acknowledged_sample() {
         load.check_soon(server).await;
         assert!(server.process.terminate().success(), "{}", server.process.log());
     }
-    // By processes that have nothing in a log.
+    // Read by new processes, whose logs are empty.
     for (backend, load) in [(&store, &by_store), (&wal, &by_wal)] {
         let data = tempfile::tempdir().expect("a folder");
         load.check(&Promkairos::ready(data.path(), backend, &flags).await).await;

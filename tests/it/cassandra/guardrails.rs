@@ -1,6 +1,5 @@
-//! A Cassandra whose operator has set limits, most of which hold for all but superusers: queries of many metrics
-//! are answered by statements of one partition where others are forbidden, and a row that is too large is refused
-//! alone.
+//! A Cassandra with guardrails, most of which hold for all but superusers. Where statements over several partitions are
+//! forbidden, queries of many metrics use statements of one partition. A row that is too large is refused alone.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,11 +18,11 @@ use super::read_cache::cache_in;
 use super::secure::{Superuser, options};
 use crate::support::promkairos::statements;
 
-/// More than the secure Cassandra of the tests takes in one statement.
+/// More metrics than the secure Cassandra of the tests accepts in one statement.
 const METRICS: usize = 25;
 const LISTS: [&str; 3] = ["select_many_row_times", "select_mtimes", "select_epochs"];
 
-/// A role that is no superuser, in a keyspace with tables.
+/// The options of a role that is no superuser, for a keyspace with tables.
 async fn ordinary() -> Options {
     let options = options();
     let root = Superuser::of(&options).await;
@@ -55,7 +54,7 @@ async fn queries_of_many_metrics_are_answered_by_statements_of_one() {
         assert!(found.values().all(|points| points.len() == 1), "{found:?}");
         asked.push(counts());
     }
-    // The first list was refused, and so were those on their way with it; no other was tried.
+    // The first list was refused, and so were lists sent at the same time; no other was tried.
     assert!((1..=3).contains(&asked[0][0]), "{asked:?}");
     assert_eq!(asked, [asked[0]; 3]);
 }
@@ -71,7 +70,7 @@ async fn pages_are_as_large_as_an_operator_lets_them_be() {
         let found = read(&store, &[Matcher::equal("__name__", "long")], TimeRange::ALL).await;
         assert_eq!(found[&series].len(), points.len());
     }
-    // Twice three pages; the first page was refused once, if no page of an index was before.
+    // Two reads of three pages. The first page was refused once, unless a page of an index was refused before.
     let pages = statements(&metrics.encode(), "select_points");
     assert!((6..=7).contains(&pages), "{pages}");
 }
@@ -95,8 +94,8 @@ fn histogram(buckets: u32) -> Histogram {
     }
 }
 
-/// Of one metric with a histogram of so many buckets, and others beside it, the histogram alone is refused, and
-/// for this reason; whether Cassandra acknowledges or the log does.
+/// Writes a histogram with `buckets` buckets among other points: only the histogram is refused, for the reason `why`,
+/// whether Cassandra or the log acknowledges.
 async fn refused_alone(options: Options, quarantine: &Path, buckets: u32, why: &str) {
     let options = Options { quarantine: Some(quarantine.to_owned()), ..options };
     let opened = CassandraStore::open(options, CassandraMetrics::default()).await;
@@ -108,8 +107,8 @@ async fn refused_alone(options: Options, quarantine: &Path, buckets: u32, why: &
         .histogram(&small, 1, histogram(5));
     let outcome = request.write(&store).await;
     assert_eq!((outcome.samples, outcome.histograms, outcome.rejections.len()), (2, 1, 1));
-    let told = outcome.rejections.kept()[0].to_string();
-    assert!(told.contains(why) && told.contains("wide"), "{told}");
+    let text = outcome.rejections.kept()[0].to_string();
+    assert!(text.contains(why) && text.contains("wide"), "{text}");
 
     let stamp = now();
     let run = |labels: &_, points: &[(i64, Value)]| {
@@ -133,7 +132,7 @@ async fn refused_alone(options: Options, quarantine: &Path, buckets: u32, why: &
     }
     let lines = quarantined(quarantine);
     assert_eq!((lines.len(), &lines[0]["metric"]), (1, &"wide".into()));
-    assert!(lines[0]["reason"].as_str().is_some_and(|told| told.contains(why)), "{lines:?}");
+    assert!(lines[0]["reason"].as_str().is_some_and(|text| text.contains(why)), "{lines:?}");
     let all = [Matcher::new(MatchOp::Regex, "__name__", ".+").expect("a matcher")];
     let found = read(&store, &all, TimeRange::new(0, 3_000)).await;
     let counts: Vec<(&str, usize)> =
@@ -148,7 +147,7 @@ async fn a_value_that_is_too_large_is_refused_alone() {
     refused_alone(ordinary().await, &quarantine, 400, "Guardrail column_value_size violated").await;
 }
 
-/// The limit of a mutation holds for everybody.
+/// The limit for the size of a mutation holds for superusers too.
 #[tokio::test]
 async fn a_row_that_makes_an_oversized_mutation_is_refused_alone() {
     let folder = tempfile::tempdir().expect("a folder");

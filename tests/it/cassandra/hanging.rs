@@ -1,6 +1,6 @@
 //! A Cassandra that hangs, or is late with one statement: every request ends, and nothing is lost.
 //!
-//! What hangs is held back by a proxy, so no test depends on which of two is faster.
+//! A proxy holds frames back, so no test depends on a race.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::support::{self, DEADLINE, eventually, seed};
 
 const WIDTH: i64 = 1_814_400_000;
 
-/// What a store behind a proxy is opened with.
+/// The options of a store behind a proxy.
 fn through(keyspace: &TestKeyspace, proxy: &Proxy, request_timeout: Duration) -> Options {
     let contact_points = vec![proxy.address.to_string()];
     Options { contact_points, request_timeout, ..keyspace.options() }
@@ -34,22 +34,22 @@ async fn open(keyspace: &TestKeyspace, proxy: &Proxy) -> Arc<CassandraStore> {
     Arc::new(keyspace.open_with(options).await)
 }
 
-/// A store behind a proxy that waits for 8 s. A machine may be too slow for that: what is done with
-/// it may be repeated.
+/// A store behind a proxy with a request timeout of 8 s. A slow machine may exceed it, so callers
+/// repeat their requests.
 async fn open_impatient(
     keyspace: &TestKeyspace,
     proxy: &Proxy,
     metrics: &CassandraMetrics,
 ) -> CassandraStore {
-    // Makes the tables, which takes what it takes.
+    // Creates the tables with a longer timeout.
     // A store that is not closed counts as a neighbour that still runs.
     open(keyspace, proxy).await.close().await.expect("closed");
     let options = through(keyspace, proxy, Duration::from_secs(8));
     support::cassandra::open(options, metrics).await
 }
 
-/// What the frames have in them that delete a row of `row_keys`: the identifier of the statement,
-/// which Cassandra makes from its text, so the text is the store's to the letter.
+/// The identifier of the statement that deletes a row of `row_keys`, to find its frames. Cassandra
+/// derives the identifier from the text, so the text is exactly that of the store.
 async fn delete_of_row_keys(keyspace: &TestKeyspace) -> Vec<u8> {
     let cql = format!(
         "DELETE value FROM \"{}\".row_keys USING TIMESTAMP ? WHERE metric = ? AND table_name = ? \
@@ -59,7 +59,7 @@ async fn delete_of_row_keys(keyspace: &TestKeyspace) -> Vec<u8> {
     keyspace.session.prepare(cql).await.expect("prepared").get_id().to_vec()
 }
 
-/// The jobs that the index rows of `old` lead to.
+/// The jobs in the index rows of `old`.
 async fn listed(keyspace: &TestKeyspace) -> Vec<(String,)> {
     let cql = "SELECT tags['job'] FROM {k}.row_keys WHERE metric = 'old' \
                AND table_name = 'data_points' AND row_time = 0";
@@ -118,7 +118,7 @@ async fn a_delete_that_arrives_late_hides_no_later_write() {
     })
     .await;
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
-    // The setting, whatever was left of it for the last attempt.
+    // The message has the whole timeout, not the rest that was left for the last attempt.
     let why = error.to_string();
     assert!(why.ends_with("no answer within 8s (--cassandra-request-timeout)"), "{why}");
     assert_eq!(listed(&keyspace).await, [("a".into(),), ("b".into(),)]);
@@ -135,7 +135,7 @@ async fn a_delete_that_arrives_late_hides_no_later_write() {
     keyspace.drop().await;
 }
 
-/// What a coordinator leaves that dies in the middle of a batch.
+/// A coordinator that dies in the middle of a batch leaves it half written.
 #[tokio::test]
 async fn a_batch_that_is_half_there_and_not_answered_is_repeated() {
     let (keyspace, proxy) = (TestKeyspace::new().await, Proxy::to(&support::cassandra()).await);
@@ -147,7 +147,7 @@ async fn a_batch_that_is_half_there_and_not_answered_is_repeated() {
             async || store.write(request().batch()).await.map(drop).map_err(|e| e.to_string());
         eventually("it is written", once).await;
     };
-    // Not late, and the series are known then: what follows is points alone.
+    // This write is not late, and makes the series known: later writes are points alone.
     let first = [(begin, 0.5)];
     write(&first).await;
     proxy.halve_a_batch();
@@ -177,7 +177,7 @@ async fn a_write_to_a_cassandra_that_hangs_is_answered() {
         other => Err(format!("{other:?}")),
     };
     eventually("a write is accepted", async || accepted(&mut random).await).await;
-    // Connections stand, and nobody answers.
+    // Connections are open, and nothing answers.
     proxy.hold(b"");
     assert_eq!(load.send(&server, &mut random).await.expect("an answer"), 503);
     proxy.release();
@@ -185,7 +185,7 @@ async fn a_write_to_a_cassandra_that_hangs_is_answered() {
     load.check(&server).await;
 }
 
-/// Many targets vanish at once: each series needs a row for its stale marker.
+/// Many targets vanish at once: each series needs an index row for its stale marker.
 #[tokio::test(flavor = "multi_thread")]
 async fn index_rows_of_many_series_hold_up_no_data_of_others() {
     let (keyspace, proxy) = (TestKeyspace::new().await, Proxy::to(&support::cassandra()).await);
@@ -210,7 +210,7 @@ async fn index_rows_of_many_series_hold_up_no_data_of_others() {
     .await;
     Request::default().floats(&live, &[(3, 3.0)]).write(&*store).await;
     assert!(in_flight.get() <= 4, "{}", in_flight.get());
-    // Nobody answers: it ends when it must, and may be sent again.
+    // Nothing answers: the write ends at its timeout, and may be sent again.
     let error = writes.await.expect("no panic").expect_err("nothing answers");
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
     proxy.release();
@@ -222,20 +222,20 @@ async fn index_rows_of_many_series_hold_up_no_data_of_others() {
     keyspace.drop().await;
 }
 
-/// What is not answered in time says that there is too much in flight.
+/// Writes that are not answered in time lower the number of writes in flight.
 #[tokio::test]
 async fn writes_that_are_not_answered_leave_fewer_turns() {
     let (keyspace, proxy) = (TestKeyspace::new().await, Proxy::to(&support::cassandra()).await);
     let all = Metrics::new();
     let metrics = all.cassandra.clone();
     let store = open_impatient(&keyspace, &proxy, &metrics).await;
-    // Not late, so that nothing goes before the points.
+    // The sample is not late, so no statement goes before the points.
     let (live, at) = (labels(&[("__name__", "live")]), now());
     let write = async || {
         let request = Request::default().floats(&live, &[(at, 1.0)]);
         store.write(request.batch()).await.map(drop).map_err(|error| error.to_string())
     };
-    // Enough to know how long an answer takes.
+    // Enough writes to know how long an answer takes.
     for _ in 0..32 {
         eventually("it is written", async || write().await).await;
     }
@@ -252,10 +252,10 @@ async fn writes_that_are_not_answered_leave_fewer_turns() {
     let unanswered = futures::future::join_all((0..2 * before).map(|_| write())).await;
     assert!(unanswered.iter().all(Result::is_err), "nothing answers");
     assert!(turns.get() < before, "{} of {before}", turns.get());
-    // Each write is a statement, and not all have a turn before their time is over.
-    let no_turn = "the setting cassandra-max-in-flight says how many are under way";
+    // Each write is a statement, and not all get a permit before their timeout.
+    let no_permit = "the setting cassandra-max-in-flight says how many are under way";
     let why = unanswered.iter().filter_map(|result| result.as_ref().err());
-    let without = why.filter(|why| why.contains(no_turn)).count();
+    let without = why.filter(|why| why.contains(no_permit)).count();
     assert!(without > 0, "{unanswered:?}");
     assert_eq!(reached() - refused_before, without);
     proxy.release();
@@ -266,7 +266,7 @@ async fn writes_that_are_not_answered_leave_fewer_turns() {
 #[tokio::test(flavor = "multi_thread")]
 async fn reads_from_a_cassandra_that_never_answered_are_refused_in_time() {
     let proxy = Proxy::to(&support::cassandra()).await;
-    // It accepts connections from the beginning, and says nothing.
+    // From the beginning Cassandra accepts connections and does not answer.
     proxy.hold(b"");
     let (address, keyspace) = (proxy.address.to_string(), support::keyspace());
     let backend = Backend::CassandraWal { address, keyspace };
@@ -274,7 +274,7 @@ async fn reads_from_a_cassandra_that_never_answered_are_refused_in_time() {
     let flags = ["--cassandra-request-timeout=1s"];
     let server = Promkairos::ready(data.path(), &backend, &flags).await;
     let error = server.read("__name__", "up").await.expect_err("nothing can be read");
-    // Not the driver's own patience, which is many times longer.
+    // This is not the timeout of the driver, which is many times longer.
     assert!(error.contains("503") && error.contains("not answered for 1s"), "{error}");
     let (status, text) = server.get("/-/ready").await.expect("an answer");
     assert!(status == 200 && text.contains("reads are refused: Cassandra"), "{status} {text}");
@@ -282,9 +282,9 @@ async fn reads_from_a_cassandra_that_never_answered_are_refused_in_time() {
     proxy.release();
     eventually("it can be read", async || server.read("__name__", "up").await.map(drop)).await;
     assert_eq!(metric(&server, "cassandra_reachable{}").await, Some(1.0));
-    // It goes away after it was there.
+    // Cassandra hangs after it was reachable.
     proxy.hold(b"");
-    eventually("it is told", async || match server.get("/-/ready").await {
+    eventually("it is reported", async || match server.get("/-/ready").await {
         Ok((200, text)) if text.contains("reads are refused: Cassandra") => Ok(()),
         other => Err(format!("{other:?}")),
     })

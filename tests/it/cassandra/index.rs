@@ -1,4 +1,4 @@
-//! Index rows: written once, checked again, written again when somebody took them away.
+//! Index rows: written once, checked again, and written again when another program deleted them.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn index_rows(keyspace: &TestKeyspace) -> [usize; 3] {
 }
 
 async fn forget(keyspace: &TestKeyspace) {
-    // With a stamp in milliseconds, as KairosDB deletes: TRUNCATE would do more than it can.
+    // A delete with a stamp in milliseconds, as by KairosDB; TRUNCATE would delete more than KairosDB can.
     let stamp = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let stamp = stamp.expect("after 1970").as_millis();
     keyspace
@@ -53,7 +53,7 @@ async fn what_a_neighbour_deleted_is_written_again_after_the_recheck() {
     Request::default().floats(&up(), &[(1, 1.0)]).write(&store).await;
     Request::default().floats(&up(), &[(2, 2.0)]).write(&remembering).await;
     assert_eq!(index_rows(&keyspace).await, [1, 1, 1]);
-    // A tombstone wins a tie within its millisecond, so let the clock pass it.
+    // A tombstone wins a tie within its millisecond, so wait until the clock has passed it.
     forget(&keyspace).await;
     tokio::time::sleep(Duration::from_millis(2)).await;
     assert_eq!(index_rows(&keyspace).await, [0, 0, 0]);
@@ -111,7 +111,7 @@ async fn index_rows_outlive_their_data() {
         let found = found.expect("a TTL");
         assert!((width + 900..=width + 1_000).contains(&found), "{found}");
     }
-    // Data that lives longer makes the index rows live longer.
+    // Data with a longer TTL extends the TTL of its index rows.
     let longer = keyspace.open_with(options(10_000_000)).await;
     Request::default().floats(&up(), &[(2, 1.0)]).write(&longer).await;
     assert!(ttl().await.iter().all(|found| found.is_some_and(|found| found > 11_000_000)));
@@ -121,7 +121,7 @@ async fn index_rows_outlive_their_data() {
     keyspace.drop().await;
 }
 
-/// A row of a neighbour has a null `value`, so nobody can tell when it expires: ours is added.
+/// A row of a neighbour has a null `value`, so its expiry is unknown: ours is added.
 #[tokio::test]
 async fn a_neighbours_row_gets_our_value() {
     let keyspace = TestKeyspace::new().await;
@@ -141,7 +141,7 @@ async fn a_neighbours_row_gets_our_value() {
     keyspace.drop().await;
 }
 
-/// Index rows of both sides, ours with the shorter TTL: what the neighbour keeps stays found.
+/// Both sides write index rows, ours with the shorter TTL: data of the neighbour is still found afterwards.
 #[tokio::test]
 async fn our_ttl_hides_nothing_of_a_neighbour_that_keeps_longer() {
     let keyspace = TestKeyspace::new().await;

@@ -1,4 +1,4 @@
-//! A keyspace of one test, opened as a store and beside it by bare CQL.
+//! A keyspace of one test, with a store and plain CQL on it.
 
 use std::collections::BTreeMap;
 
@@ -22,18 +22,18 @@ pub(crate) struct TestKeyspace {
 }
 
 impl TestKeyspace {
-    /// A name, and a session that has not made anything yet.
+    /// A new name and a session; the keyspace is not created yet.
     pub(crate) async fn new() -> Self {
         Self::named(support::keyspace()).await
     }
 
-    /// One that a server was told.
+    /// A keyspace with a given name, as in the settings of a server.
     pub(crate) async fn named(name: String) -> Self {
         let session = support::cassandra::session(&support::cassandra()).await;
         Self { name, session }
     }
 
-    /// The same, with the keyspace made by hand.
+    /// Like [`TestKeyspace::new`], with the keyspace created by CQL.
     pub(crate) async fn by_hand() -> Self {
         let new = Self::new().await;
         let replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
@@ -49,7 +49,7 @@ impl TestKeyspace {
         self.open_with(self.options()).await
     }
 
-    /// The store of other options, which must open.
+    /// Opens the store with these options, which must succeed.
     pub(crate) async fn open_with(&self, options: Options) -> CassandraStore {
         support::cassandra::open(options, &CassandraMetrics::default()).await
     }
@@ -91,7 +91,7 @@ impl TestKeyspace {
         rows
     }
 
-    /// How many rows its tables have, for a failure that is hard to understand without.
+    /// The number of rows of each table, for messages of failures.
     pub(crate) async fn counts(&self) -> BTreeMap<String, i64> {
         let cql = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = '{k}'";
         let mut counts = BTreeMap::new();
@@ -193,7 +193,7 @@ pub(crate) fn matcher(name: &str, op: MatchOp, value: &str) -> Matcher {
     Matcher::new(op, name, value).expect("a valid pattern")
 }
 
-/// All points in the range by series; series without any are left out.
+/// All points in the range by series; series without points are left out.
 pub(crate) async fn read(
     store: &dyn Store,
     matchers: &[Matcher],

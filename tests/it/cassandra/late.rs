@@ -1,5 +1,4 @@
-//! A Cassandra that is late with every answer, as one behind a long line or on a tired disk: it costs time and
-//! nothing else.
+//! A Cassandra that is late with every answer, as over a slow line or with a slow disk: this costs only time.
 
 use std::time::Duration;
 
@@ -13,12 +12,12 @@ use crate::support::promkairos::{Backend, Promkairos};
 use crate::support::proxy::Proxy;
 use crate::support::{self, seed};
 
-/// Hundreds of times what an answer takes otherwise.
+/// Hundreds of times the usual time of an answer.
 const LATE: Duration = Duration::from_millis(300);
 const SENDERS: u64 = 8;
-/// Of each of them, 20 batches a request.
+/// Requests of each sender, with 20 batches each.
 const REQUESTS: usize = 3;
-/// What late answers alone bring the writes in flight down to.
+/// The lowest limit of writes in flight that late answers alone lead to.
 const LEAST_AT_ONCE: f64 = 16.0;
 const FLAGS: [&str; 2] = ["--flush-interval=200ms", "--cassandra-request-timeout=100s"];
 
@@ -28,7 +27,7 @@ async fn late_answers_cost_nothing_but_time() {
     for (backend, keyspace) in Backend::both_at(&proxy.address.to_string()) {
         let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());
         let mut server = Promkairos::ready(data.path(), &backend, &FLAGS).await;
-        // The server knows how quick answers can be, and the tables are there.
+        // After this write the tables exist, and the server knows how fast answers can be.
         let mut random = StdRng::seed_from_u64(seed());
         assert_eq!(load.send(&server, &mut random).await.expect("it answers"), 204);
         load.check_soon(&server).await;
@@ -42,7 +41,7 @@ async fn late_answers_cost_nothing_but_time() {
             }
         };
         join_all((0..SENDERS).map(send)).await;
-        // Reads wait as well, also where all writes are in the log still.
+        // Reads wait too, even while all writes are still in the log.
         load.check(&server).await;
         assert!(proxy.late() > before);
         let at_once = metric(&server, "cassandra_write_concurrency").await;
@@ -51,7 +50,7 @@ async fn late_answers_cost_nothing_but_time() {
         assert!(server.process.terminate().success(), "{}", server.process.log());
         proxy.be_late(Duration::ZERO);
 
-        // What waited in a log has arrived, at that pace.
+        // The writes of the log have reached Cassandra at that pace.
         let direct = Backend::CassandraStore { address: support::cassandra(), keyspace };
         let other = tempfile::tempdir().expect("a folder");
         let server = Promkairos::ready(other.path(), &direct, &FLAGS).await;

@@ -1,12 +1,12 @@
-//! Samples with a short life in short rows, on a Cassandra that reads past few tombstones: series begin, expire and
-//! are deleted, by promkairos and by a KairosDB beside it. All the time each acknowledged sample that lives is found,
-//! with its value, and nothing that was deleted comes back.
+//! Samples with a short TTL in short rows, on a Cassandra that reads past few tombstones: series begin, expire and are
+//! deleted by promkairos and by a KairosDB beside it. At any time each acknowledged sample that lives is found with its
+//! value, and no deleted sample comes back.
 //!
 //! Index rows outlive samples by the width of a row, and are to expire within the run. So a normal run has rows of five
 //! seconds, and the long one has rows of a minute. A read that fails for any other reason than a timeout fails the
 //! test. Only the number of rounds depends on the speed of the machine.
 //!
-//! KairosDB reads nothing that has many tombstones, as it cannot. Each metric that it deletes is a new one.
+//! KairosDB cannot read partitions with many tombstones, so each metric that it deletes is a new one.
 
 mod model;
 
@@ -37,29 +37,29 @@ use crate::support::promkairos::{Backend, Message, Promkairos};
 use crate::support::remote_read::{LabelMap, Point};
 use crate::support::{self, DEADLINE, api, eventually, load, long, proto, seed};
 
-/// What a read may pass over before Cassandra warns, and before it gives up.
+/// How many tombstones a read may pass over before Cassandra warns, and before it aborts the read.
 const THRESHOLDS: &str = "tombstone_warn_threshold: 100\ntombstone_failure_threshold: 500";
-/// The latter.
+/// The failure threshold.
 const MOST_DEAD: usize = 500;
 
 const DAY: i64 = 86_400_000;
-/// Rows of old time that samples are written to.
+/// The number of old rows that samples are written to.
 const ROWS: i64 = 3;
-/// Few series whose samples all lie in one row.
+/// A few series whose samples are all in one row.
 const DENSE: &str = "living_dense";
-/// Series of which new ones begin all the time, in one row.
+/// A metric with new series all the time, in one row.
 const CHURN: &str = "living_churn";
 /// Some series in some rows.
 const MIXED: &str = "living_mixed";
 const MIXED_SERIES: usize = 8;
-/// Series with samples of now, so that the window goes on.
+/// Series with samples of now, so that the current window advances.
 const CURRENT: &str = "living_current";
 /// Rounds between a new metric for KairosDB to delete and the next one.
 const PERIOD: usize = 3;
-/// Rounds between one start of the program and the next: what it has in memory goes, and all is read anew.
+/// Rounds between two starts of the program: a restart empties its memory, and all is read anew.
 const RESTART: usize = 10;
 
-/// How long everything takes.
+/// The durations of a run.
 struct RatePacer {
     /// Milliseconds of a row.
     row: i64,
@@ -78,15 +78,15 @@ fn pace() -> RatePacer {
     RatePacer { row, retention, lasts, pause }
 }
 
-/// What happened so far.
+/// Counts of what happened so far.
 #[derive(Debug, Default)]
 struct Tally {
-    /// Samples that had to be found, each time that they were asked for.
+    /// Samples that had to be found, summed over all queries.
     judged: usize,
     /// Living samples that were deleted.
     deleted_by_us: usize,
     deleted_by_kairosdb: usize,
-    /// Reads of points that Cassandra gave up, and of index rows.
+    /// Reads that Cassandra aborted: of points, and of index rows.
     given_up: [f64; 2],
 }
 
@@ -110,7 +110,7 @@ struct Life {
 impl Life {
     async fn start(cassandra: &OwnCassandra) -> Self {
         let (pace, address, keyspace) = (pace(), cassandra.address(), support::keyspace());
-        // Who comes later takes the row width of a keyspace that is there: KairosDB too.
+        // Programs take the row width of an existing keyspace, KairosDB too.
         let row_spec = RowSpec::new(TimeUnit::Milliseconds, pace.row).expect("valid");
         let options = support::cassandra::options(address.clone(), &keyspace);
         let options = Options { row_spec, ..options };
@@ -128,7 +128,7 @@ impl Life {
             model: Model::new(pace.retention),
             pace,
             random: StdRng::seed_from_u64(seed()),
-            // Closed long ago, so that a delete takes index rows too.
+            // The windows closed long ago, so that a delete removes index rows too.
             old: now() / DAY * DAY - 2 * DAY,
             began: now(),
             tally: Tally::default(),
@@ -136,12 +136,12 @@ impl Life {
         }
     }
 
-    /// All of the old time that has samples.
+    /// The range of old times that have samples.
     fn old_time(&self) -> RangeInclusive<i64> {
         self.old - 1_000..=self.old + ROWS * self.pace.row
     }
 
-    /// What a round looks at: all metrics but those that KairosDB deleted long ago.
+    /// The scopes that a round checks: all metrics but those that KairosDB deleted long ago.
     fn scopes(&self, number: usize) -> Vec<Scope> {
         let old = || self.old_time();
         let current = (self.began / 1_000 - 1) * 1_000..=(now() / 1_000 + 1) * 1_000;
@@ -160,7 +160,7 @@ impl Life {
         scopes
     }
 
-    /// Samples of a round: many at new and at known times of few series, and one of each of many new series.
+    /// The samples of a round: many for few series, at new and at known times, and one for each of many new series.
     fn next_batch(&mut self, number: usize) -> Points {
         let (row, all) = (self.pace.row, ROWS * self.pace.row);
         let (random, points) = (&mut self.random, Points::new());
@@ -205,7 +205,7 @@ impl Life {
         self.model.acknowledged(batch, (began, now()));
     }
 
-    /// What promkairos deletes next: whole rows of series that began lately, or a part of known ones.
+    /// What promkairos deletes next: whole rows of series that began recently, or a part of known series.
     fn next_delete(&mut self, number: usize) -> Scope {
         let random = &mut self.random;
         let seconds = ROWS * self.pace.row / 1_000;
@@ -240,7 +240,7 @@ impl Life {
         self.tally.deleted_by_us += living;
     }
 
-    /// KairosDB deletes a metric while all others are looked at.
+    /// KairosDB deletes a metric while all other metrics are checked.
     async fn kairosdb_deletes(&mut self, number: usize) {
         let metric = for_kairosdb(number);
         let scope = Scope::of(&metric, self.old_time());
@@ -270,7 +270,7 @@ impl Life {
         }
     }
 
-    /// Looks at everything; gives how many samples had to be found.
+    /// Checks everything; returns how many samples had to be found.
     async fn look(&self, number: usize) -> usize {
         let (scopes, mut judged) = (self.scopes(number), 0);
         for scope in &scopes {
@@ -305,7 +305,7 @@ impl Life {
         let parameters = [("query", &*query), ("start", &*time), ("end", &*time), ("step", "1")];
         let (answer, span) = self.ask("/api/v1/query_range", &parameters).await;
         let counts = matrix(&answer).map(|(mut labels, values)| {
-            // The function takes the name away.
+            // The function removes the name.
             labels.insert(METRIC_NAME.to_owned(), scope.metric().to_owned());
             let [(_, count)] = values[..] else { panic!("{values:?}") };
             (labels, count.parse().expect("a number"))
@@ -342,7 +342,7 @@ impl Life {
         self.model.check(&Scope::everything(), &found, (asked, answered))
     }
 
-    /// The answer to a GET, and from when to when it was asked for.
+    /// The answer to a GET, and when the request began and ended.
     async fn ask(&self, path: &str, parameters: &[(&str, &str)]) -> (Json, Span) {
         let asked = now();
         let url = self.server.url(path);
@@ -365,7 +365,7 @@ impl Life {
         assert!(process.terminate().success(), "{}", process.log());
     }
 
-    /// What Cassandra gave up since the beginning: reads of points, and of index rows.
+    /// Reads that Cassandra aborted since the beginning: of points, and of index rows.
     async fn given_up(&self) -> [f64; 2] {
         let mut all = self.tally.given_up;
         for (all, statement) in all.iter_mut().zip(["select_points", "select_row_keys"]) {
@@ -376,7 +376,7 @@ impl Life {
         all
     }
 
-    /// Whether everything happened that this is about.
+    /// Whether every event that the test is about has happened.
     async fn is_worth_it(&self) -> bool {
         let Tally { judged, deleted_by_us, deleted_by_kairosdb, .. } = self.tally;
         let counts = [judged, deleted_by_us, deleted_by_kairosdb];
@@ -391,7 +391,7 @@ struct Batch<'a> {
     random: &'a mut StdRng,
     /// The beginning of old time.
     old: i64,
-    /// Of the round.
+    /// The number of the round.
     number: usize,
     points: Points,
 }
@@ -426,7 +426,7 @@ async fn ready(data: &TempDir, backend: &Backend, retention: &str) -> Promkairos
         retention,
         "--enable-admin-api=true",
         "--cassandra-request-timeout=100s",
-        // What KairosDB deletes is to be seen at once.
+        // Without a cache, deletes of KairosDB are visible at once.
         "--cassandra-read-cache-size=0",
     ];
     Promkairos::ready(data.path(), backend, &flags).await
@@ -446,7 +446,7 @@ fn matrix(answer: &Json) -> impl Iterator<Item = (LabelMap, Vec<(i64, &str)>)> {
     })
 }
 
-/// Gives the reason again, and panics unless it is a timeout. No read may fail for tombstones.
+/// Returns the reason if it is a timeout and panics otherwise. No read may fail for tombstones.
 fn only_a_timeout(why: &str) -> String {
     let timeouts = ["timed out", "no answer within", "\"errorType\":\"timeout\""];
     let is_timeout = timeouts.iter().any(|text| why.contains(text));

@@ -1,4 +1,4 @@
-//! Rows as a KairosDB writes them, and histories against a plain map.
+//! Rows as a KairosDB writes them, and random histories compared with a plain map.
 
 use std::collections::BTreeMap;
 
@@ -36,12 +36,12 @@ async fn all_types_of_a_series_are_one_series() {
     let double = cell::encode_double;
     put(&keyspace, DataType::Long, 1, &cell::encode_long(-7), 5).await;
     put(&keyspace, DataType::Double, 2, &double(1.5), 5).await;
-    // At one time: the later write, and at one write time the double.
+    // At one time the later write wins; at equal write times the double wins.
     put(&keyspace, DataType::Long, 3, &cell::encode_long(33), 6).await;
     put(&keyspace, DataType::Double, 3, &double(3.5), 5).await;
     put(&keyspace, DataType::Long, 4, &cell::encode_long(44), 5).await;
     put(&keyspace, DataType::Double, 4, &double(4.5), 5).await;
-    // Not numbers, or not whole: left out, and never in the way.
+    // Values that are no numbers, or truncated: they are left out and disturb nothing.
     put(&keyspace, DataType::String, 5, &[0, 1, b'x'], 5).await;
     put(&keyspace, DataType::Other("kairos_complex".into()), 6, &[1, 2, 3], 5).await;
     put(&keyspace, DataType::Double, 7, &[1, 2, 3], 5).await;
@@ -52,7 +52,7 @@ async fn all_types_of_a_series_are_one_series() {
     keyspace.drop().await;
 }
 
-/// Random writes, overwrites, deletes and reads; a map says what must come out.
+/// Random writes, overwrites, deletes and reads; the model is a map.
 #[tokio::test]
 async fn random_histories() {
     let keyspace = TestKeyspace::new().await;

@@ -1,8 +1,8 @@
-//! A network between promkairos and Cassandra that changes bits, cuts frames, delays and resets: what was
-//! acknowledged meanwhile is found afterwards with its bits, by a process that reads without it.
+//! A network between promkairos and Cassandra that changes bits, cuts frames, delays and resets: afterwards
+//! a process without that network finds the acknowledged samples with the same bits.
 //!
-//! CQL as it is spoken here (version 4) has no checksums. Without TLS only damage that is certain to be
-//! seen is done: cuts, resets and wrong versions of frames; with TLS any bit of any byte may change.
+//! CQL version 4, which is used here, has no checksums. Without TLS only damage that is certain to be
+//! detected is done: cuts, resets and wrong frame versions. With TLS any bit of any byte may change.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::support::{self, eventually, long, seed};
 
 const SENDERS: u64 = 4;
 
-/// Sends without end, whatever the server says to it.
+/// Sends without end, whatever the server answers.
 async fn send(server: &Promkairos, load: &Load, seed: u64) {
     let mut random = StdRng::seed_from_u64(seed);
     loop {
@@ -26,12 +26,12 @@ async fn send(server: &Promkairos, load: &Load, seed: u64) {
             assert!((500..600).contains(&answer.status), "{answer:?}");
             assert!(!answer.body.trim().is_empty(), "{answer:?}");
         }
-        // Behind the log it would run far ahead of Cassandra.
+        // Without the pause, writes to the log would run far ahead of Cassandra.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
-/// Writes and reads under noise until it has done so much damage.
+/// Writes and reads until the noise has done enough damage.
 async fn under_noise(noise: &Noise, server: &Promkairos, load: &Load, seed: u64) {
     noise.begin();
     let senders = (0..SENDERS).map(|number| send(server, load, seed ^ number));
@@ -54,7 +54,7 @@ async fn under_noise(noise: &Noise, server: &Promkairos, load: &Load, seed: u64)
         _ = futures::future::join_all(senders) => unreachable!("they send without end"),
         () = enough => {}
     }
-    // Nobody writes now: what is read is all of it, or an error says that it cannot be read.
+    // No writer runs now: a read returns all samples, or an error.
     let mut read = 0;
     for _ in 0..20 {
         match load.difference(server).await {
@@ -75,7 +75,7 @@ async fn under_noise(noise: &Noise, server: &Promkairos, load: &Load, seed: u64)
     noise.end();
 }
 
-/// The whole of it with noise before `target`, and then read without it.
+/// The whole test with noise in front of `target`, and then a read without noise.
 async fn nothing_is_lost(target: String, changes: Changes, is_behind_log: bool, flags: &[String]) {
     let noise = Noise::before(&target, changes, seed()).await;
     let (address, keyspace) = (noise.address.to_string(), support::keyspace());

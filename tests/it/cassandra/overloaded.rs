@@ -1,5 +1,5 @@
-//! A Cassandra that takes far fewer requests a second than it is sent, and says so: statements that
-//! it turns away come again, with fewer at a time, and what was acknowledged is there.
+//! A Cassandra that accepts far fewer requests a second than it gets, and reports its overload: refused
+//! statements are repeated, with fewer in flight, and all acknowledged samples are found.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -15,17 +15,17 @@ use crate::support::promkairos::{Backend, Promkairos};
 use crate::support::proxy::Proxy;
 use crate::support::{eventually, seed};
 
-/// Of all clients together, and in the first second as many at once.
+/// The limit of all clients together; the same number may come at once in the first second.
 const SLOW: &str =
     "native_transport_rate_limiting_enabled: true\nnative_transport_max_requests_per_second: 20";
 const SENDERS: u64 = 8;
-/// Of each of them: what a log holds has to arrive at that pace.
+/// Requests of each sender: the content of a log has to reach Cassandra at that rate.
 const MOST_REQUESTS: usize = 50;
-/// Writes of points that may be in flight before anything is known of the server.
+/// The first limit of point writes in flight, before anything is known of the server.
 const AT_FIRST: f64 = 64.0;
 const FLAGS: [&str; 2] = ["--flush-interval=200ms", "--cassandra-request-timeout=100s"];
 
-/// Writes were turned away and came again, and fewer are in flight than at first.
+/// Fails unless writes were refused and repeated, and the limit in flight is lower than at first.
 async fn is_slowed_down(server: &Promkairos) -> Result<(), String> {
     let again = "cassandra_statements_total{statement=\"insert_point\",outcome=\"retried\"}";
     let again = metric(server, again).await;
@@ -45,7 +45,7 @@ async fn what_it_turns_away_comes_again() {
     for (backend, keyspace) in Backend::both_at(&proxy.address.to_string()) {
         let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());
         let mut server = Promkairos::ready(data.path(), &backend, &FLAGS).await;
-        // One write after the other, so that the tables are there.
+        // The first write alone, so that the tables exist.
         let mut random = StdRng::seed_from_u64(seed);
         assert_eq!(load.send(&server, &mut random).await.expect("it answers"), 204);
         load.check_soon(&server).await;
@@ -72,7 +72,7 @@ async fn what_it_turns_away_comes_again() {
         load.check_soon(&server).await;
         assert!(server.process.terminate().success(), "{}", server.process.log());
 
-        // What waited in a log has arrived.
+        // The writes of the log have reached Cassandra.
         let direct = Backend::CassandraStore { address: cassandra.address(), keyspace };
         let other = tempfile::tempdir().expect("a folder");
         let server = Promkairos::ready(other.path(), &direct, &FLAGS).await;

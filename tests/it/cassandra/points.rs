@@ -1,4 +1,4 @@
-//! Points of all kinds, there and back, and the bytes they become.
+//! Points of all kinds are written and read back, and the bytes of their rows.
 
 use promkairos::kairos::DataType;
 use promkairos::model::{
@@ -120,7 +120,7 @@ async fn histograms_of_all_kinds_come_back() {
             assert_eq!(**got, *want);
         }
     }
-    // Only our own door leads to them: KairosDB knows neither name nor window.
+    // Only our own index leads to these points: KairosDB knows neither name nor window.
     let index: Vec<(String,)> =
         keyspace.rows("SELECT table_name FROM {k}.row_key_time_index").await;
     assert_eq!(index, [("prometheus".into(),)]);
@@ -133,7 +133,7 @@ async fn the_last_write_wins_across_all_types() {
     let store = keyspace.open().await;
     let up = labels(&[("__name__", "up")]);
     let nan = f64::from_bits(STALE_NAN_BITS);
-    // Faster than the clock: each of these must still win over the one before.
+    // Writes faster than the clock: each must still win over the one before.
     for value in [5.0, 3.0, nan, 4.0, nan, 1.0, 0.5] {
         Request::default().floats(&up, &[(7, value)]).write(&store).await;
         let all = read(&store, &named("up"), TimeRange::ALL).await;
@@ -197,7 +197,7 @@ async fn metadata_is_kept_by_family() {
     ];
     assert_eq!(write(first).await, 3);
     assert_eq!(write(vec![entry("a", MetricType::Summary, "new")]).await, 1);
-    // Its name is longer than a key may be: it is not stored, and does not count.
+    // A family whose name is longer than a key may be is not stored and not counted.
     let both = [&*long, "b", &*long].map(|f| entry(f, MetricType::Gauge, "two\nlines"));
     assert_eq!(write(both.to_vec()).await, 1);
     let metadata = |kind, help: &str| Metadata { kind, help: help.into(), unit: "s".into() };
@@ -287,7 +287,7 @@ async fn a_series_of_many_windows_is_counted_and_bounded() {
     let usual = SelectHints::default();
     let whole = select(usual.clone()).await.expect("few bytes");
     let held = whole.reader.held_bytes();
-    // Each row has labels of its own.
+    // Each row holds its own labels.
     assert!(held > WINDOWS as usize * up.as_bytes().len(), "{held}");
     assert!(held < WINDOWS as usize * 1_000, "{held}");
     let chunks = whole.reader.read(0..1).await.expect("few bytes");
@@ -299,7 +299,7 @@ async fn a_series_of_many_windows_is_counted_and_bounded() {
     select(SelectHints { max_bytes: all, ..usual.clone() }).await.expect("just enough");
     let error = select(SelectHints { max_bytes: all - 1, ..usual.clone() }).await.map(|_| ());
     assert!(matches!(error, Err(StoreError::Limit(_))), "{error:?}");
-    // What a series brings is known while it is read.
+    // The size of a series is checked while it is read.
     let read = async |max_series_bytes| {
         let hints = SelectHints { max_series_bytes, ..usual.clone() };
         select(hints).await.expect("few bytes").reader.read(0..1).await

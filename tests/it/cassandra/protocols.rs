@@ -1,4 +1,4 @@
-//! A Cassandra that does not speak the version of the protocol that we do: the reason says which setting of its own
+//! A Cassandra that does not support our version of the protocol: the error names the Cassandra setting that
 //! allows it.
 
 use tokio::task::spawn_blocking;

@@ -1,4 +1,4 @@
-//! The read cache over a real Cassandra: what it answers is what a store without one answers.
+//! The read cache over a real Cassandra: it answers the same as a store without a cache.
 
 mod changes;
 mod files;
@@ -56,7 +56,7 @@ impl Cached {
         Opened { store, metrics }
     }
 
-    /// The files of its caches. They have no names, but this process has them open.
+    /// The files of the caches. They have no names, but this process has them open.
     fn files(&self) -> Vec<PathBuf> {
         let all = std::fs::read_dir("/proc/self/fd").expect("open files");
         let all = all.map(|entry| entry.expect("an entry").path());
@@ -74,7 +74,7 @@ pub(crate) fn cache_in(folder: &Path) -> ReadCacheOptions {
         bytes: 64 << 20,
         memory: 16 << 20,
         settled_after: Duration::from_secs(600),
-        // No test lasts so long: what is in the cache is read from there.
+        // Longer than any test, so cached points are read from the cache.
         min_age: Duration::from_secs(3600),
         max_age: Duration::from_secs(3600),
         clock: Clock::monotonic(),
@@ -88,7 +88,7 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// Reads, and says how many rows of data that took.
+    /// Reads; returns the points and the number of data rows that were read.
     async fn rows_read(&self, matchers: &[Matcher], range: TimeRange) -> (All, u64) {
         let before = self.metrics.rows_read.get();
         let all = all(&self.store, matchers, range).await;
@@ -96,14 +96,14 @@ impl Opened {
     }
 }
 
-/// Points by series, as time, start and bits. What a histogram says of the one before hangs on
-/// where its chunk was cut, with and without a cache.
+/// Points by series, as time, start and bits. The reset hints of histograms depend on the cut of
+/// chunks, with and without a cache.
 type All = BTreeMap<Labels, Vec<(i64, i64, Bits)>>;
 
 #[derive(Debug, Clone, PartialEq)]
 enum Bits {
     Float(u64),
-    /// A stale marker has no more than its time.
+    /// A stale marker has only its time.
     Stale,
     Histogram(Histogram),
 }
@@ -149,7 +149,7 @@ fn series(name: &str, number: usize) -> Labels {
     labels(&[("__name__", name), ("host", &format!("h{number}"))])
 }
 
-/// Puts a cell under a type that only a KairosDB writes, with its index rows.
+/// Writes a cell of a type that only a KairosDB writes, with its index rows.
 async fn neighbour_writes(
     keyspace: &TestKeyspace,
     series: &Labels,
@@ -180,7 +180,7 @@ async fn neighbour_writes(
     }
 }
 
-/// Fills a store with series that are not small, and says what is in it.
+/// Fills a store with series that are not small; returns its points.
 async fn fill(store: &dyn Store, metric: &str) -> All {
     for first in (0..200).step_by(50) {
         let mut request = Request::default();
@@ -225,7 +225,7 @@ async fn again_is_the_same_and_what_is_settled_is_not_read_again() {
         Histogram { sum: f64::from_bits(STALE_NAN_BITS), ..histogram(1, ResetHint::Unknown) };
     request = request.histogram(&series("m", 0), WIDTH + 900_000, stale);
     request.write(&plain).await;
-    // Types of a KairosDB, also where we have points.
+    // Types of a KairosDB, also at times where we have points.
     for (number, data_type, cell) in [
         (0, DataType::Long, (15_000u32, &[84u8][..])),
         (1, DataType::Long, (33, &[84])),
@@ -244,11 +244,11 @@ async fn again_is_the_same_and_what_is_settled_is_not_read_again() {
     for _ in 0..3 {
         let (again, rows) = store.rows_read(&named("m"), TimeRange::ALL).await;
         assert_eq!(again, want);
-        // One before 1970 and one that is recent.
+        // One window before 1970 and one recent window.
         assert_eq!(rows, 2 * 40);
     }
     assert_eq!(store.metrics.read_cache_damaged.get(), 0);
-    // Parts of it, and a range that slides.
+    // Parts of the range, and a sliding range.
     for at in 0..30 {
         let range = TimeRange::new(at * 50_000, at * 50_000 + 400_000);
         let (part, rows) = store.rows_read(&named("m"), range).await;
@@ -271,16 +271,16 @@ async fn a_range_that_slides_reads_only_its_new_end() {
         rows += read;
         assert!(at == 0 || read <= 44, "{read} rows at {at}");
     }
-    // Each but once: as much as the whole range has.
+    // Each row is read once: as many as the whole range has.
     assert!(rows <= 240 + 100 * 4 + 80, "{rows}");
-    // Back in time as well.
+    // Earlier times as well.
     let (found, read) = store.rows_read(&named("m"), TimeRange::new(-HOUR, 100 * 60_000)).await;
     assert_eq!((found[&series("m", 1)].len(), read), (401, 0));
     cached.keyspace.drop().await;
 }
 
-/// What is kept ends anywhere up to what is settled where a range ends there, and at a step of ten minutes
-/// where it goes on: the points between the two come from one of the two.
+/// For a range that ends in settled time the cached part ends at any time; for a range that goes on it ends at
+/// a step of ten minutes. Points between the two ends must be returned once.
 #[tokio::test]
 async fn a_range_that_goes_on_behind_what_is_kept_has_each_point_once() {
     const STEP: i64 = 600_000;
@@ -291,7 +291,7 @@ async fn a_range_that_goes_on_behind_what_is_kept_has_each_point_once() {
     let points: Vec<(i64, f64)> =
         (0..4 * STEP / 1_000).map(|at| (begin + at * 1_000, at as f64)).collect();
     Request::default().floats(&series("m", 1), &points).write(&plain).await;
-    // In the middle of a step, whatever the time is.
+    // Settled time ends in the middle of a step, whatever the time is.
     let settled = now - now.rem_euclid(STEP) - STEP - STEP / 2;
     let settled_after = Duration::from_millis(now.abs_diff(settled));
     let options = ReadCacheOptions { settled_after, ..cached.options() };
@@ -303,7 +303,7 @@ async fn a_range_that_goes_on_behind_what_is_kept_has_each_point_once() {
         let range = TimeRange::new(begin, end);
         let (got, read) = store.rows_read(&named("m"), range).await;
         assert_eq!(got, all(&plain, &named("m"), range).await, "{range:?}");
-        // What slides is read ahead, as far as it is settled by now.
+        // A sliding range is read ahead, as far as points are settled by now.
         let settled = self::now() - (now - settled);
         let rest = (end.min(now).max(settled) - end_of_kept) / 1_000;
         assert!(read.cast_signed() <= rest + 1, "{read} rows of {rest}");
@@ -311,7 +311,7 @@ async fn a_range_that_goes_on_behind_what_is_kept_has_each_point_once() {
     cached.keyspace.drop().await;
 }
 
-/// Of a keyspace to read an old one may lack the table that tells of changes.
+/// An old keyspace of a read cluster may lack the table that records changes.
 #[tokio::test]
 async fn a_keyspace_to_read_is_cached_where_changes_can_be_known() {
     let cached = Cached::new().await;
@@ -322,7 +322,7 @@ async fn a_keyspace_to_read_is_cached_where_changes_can_be_known() {
     for rows in [20_000, 0] {
         assert_eq!(store.rows_read(&named("m"), TimeRange::ALL).await, (want.clone(), rows));
     }
-    // Deletes are what is done there.
+    // Deletes are the only changes of a read cluster.
     let one = [Matcher::equal("__name__", "m"), Matcher::equal("host", "h7")];
     let other = cached.open_with(cached.options(), to_read()).await;
     other.store.delete(&one, TimeRange::ALL).await.expect("deleted");

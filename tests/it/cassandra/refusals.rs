@@ -1,4 +1,4 @@
-//! What Cassandra refuses: a row for its size goes to quarantine, anything else is no row's fault.
+//! Refusals of Cassandra: a row that is too large goes to quarantine; no other refusal is blamed on a row.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ use crate::support::{cassandra, eventually, seed};
 const POINTS: &str = "CREATE TABLE {k}.data_points (key blob, column1 blob, value blob, \
                       PRIMARY KEY (key, column1))";
 
-/// A store that puts into quarantine what is refused.
+/// A store with a quarantine file for refused rows.
 async fn open(keyspace: &TestKeyspace, quarantine: &Path) -> CassandraStore {
     let mut options = keyspace.options();
     options.quarantine = Some(quarantine.into());
@@ -49,7 +49,7 @@ async fn what_is_wrong_with_a_table_costs_no_point() {
             keyspace.cql(cql).await;
         }
         let points = [(time, 1.5), (time + 100, f64::INFINITY)];
-        // One row alone, then a batch of them.
+        // One row alone, then a batch of rows.
         for (series, points) in [(&two()[..1], &points[..1]), (&two()[..], &points[..])] {
             let error = store.ingest_flush(flush_of(series, points)).await;
             let error = error.expect_err("the table is not what it was");
@@ -79,7 +79,7 @@ async fn a_row_that_is_too_large_is_refused_alone() {
     let quarantine = folder.path().join("quarantine.jsonl");
     let keyspace = TestKeyspace::new().await;
     let store = open(&keyspace, &quarantine).await;
-    // The key of its points has room for these tags, the row in the index has not.
+    // These tags fit into the key of the points, but not into the index row.
     let names: Vec<String> = (0..6000).map(|n| format!("t{n}")).collect();
     let tags = names.iter().map(|name| (&**name, "v"));
     let pairs: Vec<(&str, &str)> = tags.chain([("__name__", "up")]).collect();
@@ -95,15 +95,15 @@ async fn a_row_that_is_too_large_is_refused_alone() {
     keyspace.drop().await;
 }
 
-/// KairosDB escapes `:` and `=`, so that a label set which is not too long can make a key that is. Who
-/// sends it is told, whoever acknowledges.
+/// KairosDB escapes `:` and `=`, so a label set that is not too long can have a key that is. The sender gets
+/// the error, whether Cassandra or the log acknowledges.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_is_too_long_is_the_fault_of_its_sender() {
     for backend in [Backend::cassandra_store(), Backend::cassandra_wal()] {
         let data = tempfile::tempdir().expect("a folder");
         let mut server = Promkairos::ready(data.path(), &backend, &[]).await;
         let a = "=".repeat(LABEL_LIMITS.value_bytes);
-        // 65,536 bytes, and a byte less.
+        // Keys of 65,536 bytes, and of a byte less.
         let [too_long, longest] = [":", "c"].map(|last| ":".repeat(16_367) + last);
         for (b, status) in [(&too_long, 400), (&longest, 204)] {
             let labels = labels(&[("__name__", "m"), ("a", &a), ("b", b)]);

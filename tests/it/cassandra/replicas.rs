@@ -1,5 +1,5 @@
-//! More replicas than there are nodes: Cassandra answers that too few are alive for the consistency. Writes
-//! are refused with its reason, behind the log they wait, and all goes on when enough are there.
+//! More replicas than nodes: Cassandra answers that too few replicas are alive for the consistency. Writes are
+//! refused with that reason, or wait in the log, and all requests succeed when there are enough replicas.
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -9,7 +9,7 @@ use crate::support::load::Load;
 use crate::support::promkairos::{Backend, Promkairos};
 use crate::support::{cassandra, eventually, seed};
 
-/// How Cassandra says that it is unavailable at a consistency.
+/// The message of Cassandra for too few replicas at a consistency.
 const TOO_FEW: &str = "Cannot achieve consistency level QUORUM";
 
 const FLAGS: [&str; 4] = [
@@ -19,7 +19,7 @@ const FLAGS: [&str; 4] = [
     "--flush-interval=1s",
 ];
 
-/// From now on each row belongs on so many nodes; there is one.
+/// Sets the replication factor to `nodes`; the cluster has one node.
 async fn belongs_on(keyspace: &TestKeyspace, nodes: u32) {
     let replication = format!("{{'class': 'SimpleStrategy', 'replication_factor': {nodes}}}");
     keyspace.cql(&format!("ALTER KEYSPACE {{k}} WITH REPLICATION = {replication}")).await;

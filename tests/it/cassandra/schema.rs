@@ -1,4 +1,4 @@
-//! What happens to a keyspace at the start: created, taken as it is, or refused.
+//! A keyspace at the start: created, used as it is, or refused.
 
 use promkairos::kairos::{RowSpec, TimeUnit};
 use promkairos::model::TimeRange;
@@ -40,7 +40,7 @@ async fn an_absent_keyspace_is_created_and_opened_again() {
     assert_eq!(spec(&keyspace).await, want);
     let stamps: Vec<(i64,)> = keyspace.rows("SELECT WRITETIME(value) FROM {k}.spec").await;
     assert!(stamps.iter().all(|(stamp,)| *stamp < 1 << 42), "milliseconds: {stamps:?}");
-    // Another wish does not change what stands there.
+    // Other options do not change the recorded row width.
     let seconds = RowSpec::new(TimeUnit::Seconds, 1_814_400).expect("valid");
     let options = Options { row_spec: seconds, ..keyspace.options() };
     let store = keyspace.open_with(options).await;
@@ -95,7 +95,7 @@ async fn a_bad_spec_is_refused_before_any_table_is_made() {
     keyspace.drop().await;
 }
 
-/// Another adapter that opens at the same time would take the half for the whole.
+/// Another adapter that opens at the same time would take a half-written `spec` for complete.
 #[tokio::test]
 async fn nobody_sees_half_a_spec() {
     let keyspace = TestKeyspace::new().await;
@@ -181,7 +181,7 @@ async fn foreign_tables_are_refused_and_nothing_is_written() {
     }
 }
 
-/// KairosDB creates its tables so; some installations have names as blobs.
+/// KairosDB creates its tables with compact storage; some installations have names as blobs.
 #[tokio::test]
 async fn compact_storage_and_blob_names_are_taken() {
     let keyspace = TestKeyspace::by_hand().await;
@@ -206,7 +206,7 @@ async fn compact_storage_and_blob_names_are_taken() {
     keyspace.drop().await;
 }
 
-/// A name like any other between quotes, which CQL has as a word.
+/// A reserved word of CQL is a valid name between quotes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reserved_word_may_be_the_name_of_a_keyspace() {
     let data = tempfile::tempdir().expect("a folder");

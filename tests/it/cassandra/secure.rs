@@ -1,4 +1,4 @@
-//! Login and TLS, on a Cassandra of its own that asks for user, password and a client's certificate.
+//! Login and TLS, on a separate Cassandra that requires user, password and a client certificate.
 
 use std::path::{Path, PathBuf};
 
@@ -26,18 +26,18 @@ fn pem(name: &str) -> PathBuf {
     secure_cassandra().join("tls").join(name)
 }
 
-/// Where it listens.
+/// The address of the secure Cassandra.
 pub(super) fn address() -> String {
     let address = std::fs::read_to_string(secure_cassandra().join("address"));
     address.expect("the secure Cassandra runs").trim().into()
 }
 
-/// The files of TLS, with this of the authorities.
+/// A TLS configuration with this CA file.
 fn tls(ca: &str, client: Option<(&Path, &Path)>) -> Tls {
     TlsConfig::read(&pem(ca), client).expect("valid").connections
 }
 
-/// What gets in.
+/// Options that Cassandra accepts.
 pub(super) fn options() -> Options {
     Options {
         credentials: Credentials::new("cassandra", "cassandra"),
@@ -50,7 +50,7 @@ async fn open(options: Options) -> CassandraStore {
     support::cassandra::open(options, &CassandraMetrics::default()).await
 }
 
-/// The error of an open that must fail: one line that names the node.
+/// Opens the store, which must fail; returns the error, which is one line that names the node.
 async fn error(options: Options) -> StoreError {
     let address = options.contact_points.join(", ");
     let opened = CassandraStore::open(options, CassandraMetrics::default()).await;
@@ -114,7 +114,7 @@ async fn without_our_certificate_nobody_gets_in() {
     error(plain).await;
 }
 
-/// The session of the user whom the fresh node knows.
+/// A session of the default superuser of a new node.
 pub(super) struct Superuser(Session);
 
 impl Superuser {
@@ -147,7 +147,7 @@ impl Superuser {
         done.unwrap_or_else(|error| panic!("{cql}: {error}"));
     }
 
-    /// Makes a role that may log in, with these rights on all tables of the keyspace.
+    /// Creates a role that may log in, with these rights on all tables of the keyspace.
     pub(super) async fn role(&self, role: &str, password: &str, rights: &[&str], keyspace: &str) {
         self.cql(format!("CREATE ROLE {role} WITH PASSWORD = '{password}' AND LOGIN = true")).await;
         for right in rights {
@@ -169,13 +169,13 @@ async fn a_permission_that_is_taken_away_costs_no_point() {
     limited.quarantine = Some(quarantine.clone());
     let store = open(limited).await;
     let up = labels(&[("__name__", "up")]);
-    // No late ones, of which `service_index` would have to tell first.
+    // No late samples, which would first need a row in `service_index`.
     let time = now();
     let flush = || flush_of(std::slice::from_ref(&up), &[(time, 1.0), (time + 1, f64::INFINITY)]);
     store.ingest_flush(flush()).await.expect("absorbed");
 
     root.cql(format!("REVOKE MODIFY ON KEYSPACE {keyspace} FROM {role}")).await;
-    // A node remembers permissions for a moment.
+    // A node caches permissions for a short time.
     let error = eventually("the flush fails", async || match store.ingest_flush(flush()).await {
         Ok(absorbed) => Err(format!("{absorbed:?}")),
         Err(error) => Ok(error),
@@ -193,7 +193,7 @@ async fn a_permission_that_is_taken_away_costs_no_point() {
     assert!(!quarantine.exists());
 }
 
-/// What is missing is said at the start, and not by every write.
+/// Missing rights are reported at the start, and not by every write.
 #[tokio::test]
 async fn a_login_that_may_not_write_or_read_a_table_is_refused() {
     let mut limited = options();
@@ -226,12 +226,12 @@ async fn a_login_that_may_not_write_or_read_a_table_is_refused() {
             assert!(text.contains(&why), "{text}");
         }
     }
-    // The last role may not write to the tag index, which nobody needs where no tag is indexed.
+    // The last role may not write to the tag index, which is not needed if no tag is indexed.
     limited.tag_index.metrics.clear();
     open(limited).await.close().await.expect("closed");
 }
 
-/// A metadata cluster is written to in one table.
+/// A metadata cluster needs the right to write to one table.
 #[tokio::test]
 async fn a_login_for_metadata_needs_one_table() {
     let mut limited = options();
@@ -255,7 +255,7 @@ async fn a_login_for_metadata_needs_one_table() {
     store.close().await.expect("closed");
 }
 
-/// A read cluster is read with no other right, through its tag index too.
+/// Reading a read cluster needs no other right, through its tag index too.
 #[tokio::test]
 async fn a_login_that_may_only_read_is_enough_to_read() {
     let mut limited = options();
@@ -283,7 +283,7 @@ async fn a_login_that_may_only_read_is_enough_to_read() {
     store.close().await.expect("closed");
 }
 
-/// The flags for all of it, with this password.
+/// The flags for login and TLS, with this password.
 pub(super) fn flags(folder: &Path, password: &str) -> Vec<String> {
     let file = folder.join("password");
     std::fs::write(&file, password).expect("written");
@@ -298,7 +298,7 @@ pub(super) fn flags(folder: &Path, password: &str) -> Vec<String> {
     ]
 }
 
-/// A wrong password is on every page where an operator looks, and the process stays.
+/// A refused login is reported on readiness, in the log and by metrics, and the process keeps running.
 async fn shows_that_the_login_is_refused(backend: Backend) -> (TempDir, Promkairos) {
     let folder = tempfile::tempdir().expect("a folder");
     let flags = flags(folder.path(), "guess-47");
@@ -313,7 +313,7 @@ async fn shows_that_the_login_is_refused(backend: Backend) -> (TempDir, Promkair
         let count = metrics.lines().find_map(|line| {
             line.strip_prefix("promkairos_cassandra_open_refused_total ")?.parse::<u64>().ok()
         });
-        // More than one: it is tried again.
+        // A count above one: the login is tried again.
         match ready.0 == 503 && ready.1.contains(refused) && logged && count > Some(1) {
             true => Ok(()),
             false => Err(format!("{ready:?} {count:?}\n{log}")),
@@ -341,7 +341,7 @@ async fn behind_a_log_a_refused_login_is_shown_and_writes_are_taken() {
     assert_eq!(sent.expect("an answer"), 204);
 }
 
-/// The file has another password now, and the server is told to read it.
+/// The file gets another password, and the server reads it on a reload.
 async fn a_new_password_lets_it_in(backend: Backend) {
     let (folder, mut server) = shows_that_the_login_is_refused(backend).await;
     std::fs::write(folder.path().join("password"), "cassandra").expect("written");
@@ -356,7 +356,7 @@ async fn a_new_password_lets_it_in(backend: Backend) {
     })
     .await;
     server.wait_ready().await;
-    // What it has logged is read a moment later.
+    // The log of the process is read with a delay.
     eventually("it says so", async || {
         let log = server.process.log();
         if log.contains("changed: cassandra-password-file") { Ok(()) } else { Err(log) }
@@ -377,7 +377,7 @@ async fn a_password_that_is_read_again_lets_a_log_flush() {
     a_new_password_lets_it_in(Backend::CassandraWal { address, keyspace }).await;
 }
 
-/// As when an operator changes it: what is connected stays, what connects anew has the new one.
+/// An operator changes the password: connections stay, and new connections use the new password.
 #[tokio::test]
 async fn a_password_that_changes_holds_for_new_connections() {
     let mut changing = options();
@@ -391,7 +391,7 @@ async fn a_password_that_changes_holds_for_new_connections() {
     };
     let store = eventually("the role gets in", async || open().await).await;
     root.cql(format!("ALTER ROLE {role} WITH PASSWORD = 'second'")).await;
-    // A node remembers a password for a moment.
+    // A node caches a password for a short time.
     eventually("the first is no longer taken", async || match open().await {
         Err(why) if why.contains(&format!("login of user {role:?}")) => Ok(()),
         Err(why) => Err(why),

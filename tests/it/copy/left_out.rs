@@ -14,8 +14,8 @@ const WIDTH: i64 = 1_814_400_000;
 /// 2020-04-30 in microseconds.
 const FAR: i64 = 1_588_233_300_000_000;
 
-/// A keyspace whose window has two series of ours, one with unreadable cells, a series of strings, and a series
-/// with a tag that is no label. The last two are alone in their metrics.
+/// A keyspace with two series of ours, one of them with unreadable cells; series of types that are no numbers; a series
+/// with a tag that is no label; and a series whose times are microseconds.
 async fn filled() -> TestKeyspace {
     let keys = TestKeyspace::new().await;
     let store = keys.open().await;

@@ -1,5 +1,5 @@
-//! A copy accepts the times that a write accepts. Points and exemplars too far from the clock are refused and counted,
-//! with the name of the setting, and the comparison misses them.
+//! A copy accepts the times that a write accepts. Points and exemplars too far from the clock are refused with the
+//! name of the setting and counted, and the comparison misses them.
 
 use promkairos::model::METRIC_NAME;
 use serde_json::Value as Json;

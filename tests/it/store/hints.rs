@@ -1,5 +1,5 @@
-//! The counter-reset hint of a sender is only true of the neighbouring histogram that the sender saw. Whatever the hints
-//! and the order of arrival, over restarts and deletes, `increase` equals the result of comparing stored neighbours.
+//! A counter-reset hint of a sender is only true of the neighbouring histogram that the sender saw. Whatever the hints
+//! and the order of arrival, over restarts and deletes, `increase` is the result of comparing stored neighbours.
 
 use std::collections::BTreeMap;
 

@@ -93,7 +93,7 @@ async fn a_state_of_another_check_is_refused() {
         assert_eq!(refused.status.code(), Some(2), "{error}");
         assert!(error.contains(reason), "{error}");
     }
-    // The same state of this keyspace is gone on from: its data was looked at already.
+    // The same state with the name of this keyspace is resumed: its data was checked already.
     let text = std::fs::read_to_string(&path).expect("it stays");
     let own = text.replace("another", &keyspace.name).replace("\"data\"", "\"row-keys\"");
     std::fs::write(&path, own).expect("written");

@@ -1,4 +1,4 @@
-//! What the keyspace records of its tag index decides what must stand in it.
+//! The recorded coverage of the tag index in the keyspace decides which rows the tag index must have.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::defects::{self, stamp};
 use super::{WIDTH, examine, examine_with, fill, fixing, left, settings};
 use crate::support;
 
-/// Rows that stand show nothing where all are missing, or where the index was begun half way.
+/// Existing rows do not show that all rows are missing, or that the index began half way.
 #[tokio::test]
 async fn the_recorded_coverage_says_which_tags_must_lead_to_data() {
     let keyspace = TestKeyspace::new().await;
@@ -36,7 +36,7 @@ async fn the_recorded_coverage_says_which_tags_must_lead_to_data() {
     })
     .await;
     fill(&store, "new").await;
-    // Of a window before the coverage one series stands there.
+    // The index has one series of a window before the coverage.
     defects::index_tags(&keyspace, &old[0], WIDTH).await;
     assert!(examine(&keyspace, settings()).await.findings.is_empty());
     // Nothing of the metric is left in the index.
@@ -69,7 +69,7 @@ async fn the_recorded_coverage_says_which_tags_must_lead_to_data() {
     keyspace.drop().await;
 }
 
-/// Whoever begins to index a metric with data has an empty index.
+/// The index of a metric that already has data is empty at first.
 #[tokio::test]
 async fn configured_tags_must_lead_to_data_where_nothing_is_recorded() {
     let keyspace = TestKeyspace::new().await;
@@ -87,14 +87,14 @@ async fn configured_tags_must_lead_to_data_where_nothing_is_recorded() {
     let report = examine_with(configured("host"), settings()).await;
     let want = BTreeMap::from([("listed".to_owned(), BTreeSet::from([Kind::TagIndexGap]))]);
     assert_eq!(left(&report), want, "{report:#?}");
-    // What KairosDB looks at: three series in four windows.
+    // KairosDB needs three series in four windows.
     assert_eq!(report.findings[&Kind::TagIndexGap]["listed"].found, 12, "{report:#?}");
     assert_eq!(left(&examine_with(configured("host"), fixing()).await), BTreeMap::new());
     assert!(examine_with(configured("host"), fixing()).await.findings.is_empty());
     keyspace.drop().await;
 }
 
-/// Readers take the word of the tag index where it covers, and do not ask who wrote a row.
+/// Readers rely on the tag index where it covers a window, whoever wrote its rows.
 #[tokio::test]
 async fn what_a_mend_makes_findable_is_found_by_its_tags() {
     let keyspace = TestKeyspace::new().await;
@@ -102,7 +102,7 @@ async fn what_a_mend_makes_findable_is_found_by_its_tags() {
     let hidden = labels(&[("__name__", "hidden"), ("host", "b:1")]);
     Request::default().floats(&hidden, &[(10, 1.0)]).write(&before).await;
     before.close().await.expect("closes");
-    // No row says that there is a window which the index must not cover.
+    // Without time index rows nothing says that a window exists which the index must not cover.
     defects::no_time(&keyspace, "hidden", &[]).await;
     let host = || ["host".to_owned()].into();
     let tag_index = TagIndexOptions {

@@ -1,4 +1,4 @@
-//! Defects, each made in one metric with CQL in milliseconds, as KairosDB stamps.
+//! Defects, each made in one metric by CQL with write times in milliseconds, as KairosDB stamps.
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -15,9 +15,9 @@ const WIDTH: i64 = 1_814_400_000;
 /// What a defect does to the data.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Kept {
-    /// All is there, found or not.
+    /// All data exists, whether it is found or not.
     All,
-    /// Some is gone.
+    /// Some data is gone.
     Some,
 }
 
@@ -54,13 +54,13 @@ pub(super) const DEFECTS: &[Defect] = &[
     defect!("deleted", Leftover, deleted),
 ];
 
-/// A write time of now, above all that was written before.
+/// A write time of now, above all earlier write times.
 pub(super) fn stamp() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.expect("after 1970").as_millis() as i64
 }
 
-/// A delete at a millisecond of its own: a tombstone wins a tie, so what follows must be later.
+/// A delete in its own millisecond: a tombstone wins a tie, so later writes need a later stamp.
 pub(super) async fn delete(keyspace: &TestKeyspace, cql: &str) {
     let before = stamp();
     while stamp() == before {
@@ -73,7 +73,7 @@ pub(super) async fn delete(keyspace: &TestKeyspace, cql: &str) {
     }
 }
 
-/// Deletes the points of a series in one window, those of ours too.
+/// Deletes the points of a series in one window, of KairosDB's type and of ours.
 pub(super) async fn delete_data(keyspace: &TestKeyspace, series: &Labels, row_time: i64) {
     for data_type in [DataType::Double, DataType::PromDouble] {
         let key = hex(&key(series, row_time, data_type));
@@ -139,7 +139,7 @@ async fn no_data(keyspace: &TestKeyspace, _: &str, series: &[Labels]) -> Kept {
     Kept::Some
 }
 
-/// Time index rows without anything below them.
+/// Time index rows of windows without index rows.
 async fn empty_window(keyspace: &TestKeyspace, metric: &str, series: &[Labels]) -> Kept {
     for series in series {
         let host = series.get("host");
@@ -173,7 +173,7 @@ async fn early_time(keyspace: &TestKeyspace, metric: &str, _: &[Labels]) -> Kept
     Kept::All
 }
 
-/// The rows of the tag index of a row of data.
+/// Writes the rows of the tag index for a row of data.
 pub(super) async fn index_tags(keyspace: &TestKeyspace, series: &Labels, row_time: i64) {
     let key = RowKey {
         metric: series.get("__name__").into(),
@@ -196,7 +196,7 @@ pub(super) async fn index_tags(keyspace: &TestKeyspace, series: &Labels, row_tim
     }
 }
 
-/// One series of the last indexed window, and all of one before.
+/// Tag index gaps: one series of the last indexed window, and all series of a window before it.
 async fn tag_gap(keyspace: &TestKeyspace, _: &str, series: &[Labels]) -> Kept {
     for series in &series[1..] {
         index_tags(keyspace, series, WIDTH).await;
@@ -243,8 +243,8 @@ async fn misplaced(keyspace: &TestKeyspace, metric: &str, _: &[Labels]) -> Kept 
     Kept::All
 }
 
-/// A KairosDB deletes the metric: its points, its index rows, its name. The window of the stale
-/// markers comes after one with infinities, which are points: they go too, by our own delete.
+/// A KairosDB deletes the metric: its points, its index rows, its name. The window before that of the
+/// stale markers has infinities, which are points: our own delete removes them too.
 async fn deleted(keyspace: &TestKeyspace, metric: &str, series: &[Labels]) -> Kept {
     for series in series {
         let host = series.get("host");

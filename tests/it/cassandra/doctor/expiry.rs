@@ -1,4 +1,4 @@
-//! Data that lasts until 2038, the last time that Cassandra holds unless it is told otherwise.
+//! Data that lasts until 2038, the last expiry that Cassandra supports by default.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::super::keyspace::{TestKeyspace, bits, key, named, read};
 use super::defects::stamp;
 use super::{WIDTH, examine, fill, fixing, left, settings};
 
-/// Cassandra refuses what expires after 2038, unless it is told to hold it.
+/// Cassandra refuses data that expires after 2038, unless its settings allow such data.
 #[tokio::test]
 async fn index_rows_of_data_that_lasts_until_2038_end_with_it() {
     let keyspace = TestKeyspace::new().await;

@@ -1,4 +1,4 @@
-//! The samples that were acknowledged, and until when each of them lives.
+//! The acknowledged samples, and until when each of them lives.
 //!
 //! A time to live ends at a whole second of Cassandra's clock. Around that moment, and while a delete runs, a sample
 //! may be found or not. Before, it must be found with its value. Afterwards it must not be found.
@@ -33,7 +33,7 @@ impl Scope {
         Self { labels: vec![(METRIC_NAME, metric.to_owned())], range }
     }
 
-    /// Only those with this label.
+    /// Only the series with this label.
     pub(super) fn with(mut self, name: &'static str, value: impl ToString) -> Self {
         self.labels.push((name, value.to_string()));
         self
@@ -52,7 +52,7 @@ impl Scope {
 
     /// The same with its range, for a query at its [end](Self::end).
     pub(super) fn range_selector(&self) -> String {
-        // The moment where a range begins is not in it.
+        // The start of a PromQL range is not in the range.
         let milliseconds = self.range.end() - self.range.start() + 1;
         format!("{}[{milliseconds}ms]", self.selector())
     }
@@ -81,9 +81,9 @@ impl Scope {
 #[derive(Debug)]
 struct Sample {
     bits: u64,
-    /// An answer that was there before this moment must have it.
+    /// An answer that arrived before this moment must have the sample.
     lives_until: i64,
-    /// A question that was asked after this moment must not find it.
+    /// A query that was sent after this moment must not find the sample.
     gone_from: i64,
     is_deleted: bool,
 }
@@ -96,12 +96,12 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// One without samples, which live so many seconds.
+    /// A model without samples; `retention` is the life of a sample in seconds.
     pub(super) fn new(retention: i64) -> Self {
         Self { series: BTreeMap::new(), retention: retention * 1_000 }
     }
 
-    /// A write was acknowledged. It takes the place of what was written at these times before.
+    /// Records an acknowledged write, which replaces earlier samples at the same times.
     pub(super) fn acknowledged(&mut self, sent: Points, (began, ended): Span) {
         for (labels, points) in sent {
             let known = self.series.entry(labels).or_default();
@@ -113,7 +113,7 @@ impl Model {
         }
     }
 
-    /// A delete begins. Gives how many samples it meets that still live.
+    /// Records that a delete begins; returns the number of live samples in its scope.
     pub(super) fn in_doubt(&mut self, scope: &Scope, from: i64) -> usize {
         let mut living = 0;
         for sample in self.samples(scope) {
@@ -123,7 +123,7 @@ impl Model {
         living
     }
 
-    /// A delete that [began](Self::in_doubt) was done at this moment.
+    /// Records that a delete that [began](Self::in_doubt) had ended at this moment.
     pub(super) fn deleted(&mut self, scope: &Scope, at: i64) {
         for sample in self.samples(scope).filter(|sample| sample.gone_from > at) {
             sample.gone_from = at;
@@ -144,8 +144,8 @@ impl Model {
         })
     }
 
-    /// Panics unless these are the samples of a scope, asked for and answered at these moments. Gives how many of
-    /// them had to be there.
+    /// Panics unless these are the samples of a scope for a query that was sent and answered at these moments.
+    /// Returns the number of samples that had to be found.
     pub(super) fn check(&self, scope: &Scope, found: &Points, (asked, answered): Span) -> usize {
         let mut judged = 0;
         for (labels, points) in self.series.iter().filter(|(labels, _)| scope.has(labels)) {
@@ -178,7 +178,7 @@ impl Model {
         judged
     }
 
-    /// Panics unless each series of a scope has as many samples as are counted for it.
+    /// Panics unless the counted samples of each series of a scope are right.
     pub(super) fn check_counts(
         &self,
         scope: &Scope,
@@ -195,8 +195,8 @@ impl Model {
         }
     }
 
-    /// Panics unless a list has each series of a scope with living samples, and none that nobody wrote. The index
-    /// of a series outlives its samples.
+    /// Panics unless a list has each series of a scope with live samples, and only series that were written.
+    /// The index row of a series outlives its samples.
     pub(super) fn check_list(&self, scope: &Scope, listed: &BTreeSet<LabelMap>, span: Span) {
         let bounds = self.bounds(scope, span);
         for (labels, _) in bounds.iter().filter(|(_, bounds)| *bounds.start() > 0) {
@@ -207,7 +207,7 @@ impl Model {
         }
     }
 
-    /// How many samples each series of a scope may have, asked for and answered at these moments.
+    /// The least and most samples of each series of a scope in an answer between these moments.
     fn bounds(
         &self,
         scope: &Scope,

@@ -1,4 +1,4 @@
-//! What changes below the read cache: who writes, deletes or expires, and when that is seen.
+//! Changes below the read cache: writes, deletes and expiry, and when reads see them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::{All, Cached, HOUR, WIDTH, all, flush, neighbour_writes, series};
 use crate::support::eventually;
 use crate::support::promkairos::statements;
 
-/// All that another process, or this one, may do to settled points.
+/// Every change that another process, or this one, may make to settled points.
 #[tokio::test]
 async fn late_writes_and_deletes_are_seen_at_once() {
     let cached = Cached::new().await;
@@ -27,7 +27,7 @@ async fn late_writes_and_deletes_are_seen_at_once() {
     Request::default().floats(&series("other", 1), &[(10, 1.0)]).write(&other).await;
     let mut expected = BTreeMap::from([(10, 1.0f64), (WIDTH, 2.0)]);
     let check = async |expected: &BTreeMap<i64, f64>| {
-        // The second time from the cache.
+        // The second read is answered from the cache.
         for is_again in [false, true] {
             let before = store.metrics.rows_read.get();
             let found = read(&store.store, &named("up"), all).await.remove(&up);
@@ -41,7 +41,7 @@ async fn late_writes_and_deletes_are_seen_at_once() {
     read(&store.store, &named("other"), all).await;
     for (round, writer) in [&other, &store.store, &other].into_iter().enumerate() {
         let value = round as f64 + 10.0;
-        // A value that changes, a point and a window that are new.
+        // A changed value, a new point and a new window.
         let points = [(10, value), (20 + round as i64, value), (WIDTH * (3 + round as i64), value)];
         Request::default().floats(&up, &points).write(writer).await;
         expected.extend(points);
@@ -49,7 +49,7 @@ async fn late_writes_and_deletes_are_seen_at_once() {
         writer.delete(&named("up"), TimeRange::new(0, 10)).await.expect("deleted");
         expected.remove(&10);
         check(&expected).await;
-        // As a log in front does.
+        // A flush, as from a log in front.
         let mut chunks = ChunkBuilder::default();
         let point = Point { timestamp: 10, start_timestamp: 0, value: Value::Float(value + 0.5) };
         chunks.push(&point, now());
@@ -61,13 +61,13 @@ async fn late_writes_and_deletes_are_seen_at_once() {
         expected.remove(&20);
         check(&expected).await;
     }
-    // Nothing of this concerned the other metric.
+    // The cached points of the other metric are still valid.
     let (_, rows) = store.rows_read(&named("other"), all).await;
     assert_eq!(rows, 0);
     cached.keyspace.drop().await;
 }
 
-/// However many points that are, and when it fails too.
+/// This holds for any number of points, and when the flush fails.
 #[tokio::test]
 async fn a_flush_raises_an_epoch_before_its_first_late_point_and_after_its_last() {
     let (keyspace, metrics) = (TestKeyspace::new().await, Metrics::new());
@@ -81,7 +81,7 @@ async fn a_flush_raises_an_epoch_before_its_first_late_point_and_after_its_last(
         }
         SeriesRun { labels: series(name, number), chunks: chunks.finish() }
     };
-    // Several times as many of `many` as are written at a time.
+    // `many` has several times the points that are written at a time.
     let mut runs: Vec<SeriesRun> = (0..30).map(|number| run("many", number, 0, 2_000)).collect();
     runs.extend([run("fresh", 0, now() + HOUR, 10), run("one", 0, 5, 1)]);
     runs.sort_by(|a, b| a.labels.cmp(&b.labels));
@@ -94,14 +94,14 @@ async fn a_flush_raises_an_epoch_before_its_first_late_point_and_after_its_last(
     keyspace.drop().await;
 }
 
-/// Whatever their clocks show: the one that is behind raises an epoch of its own.
+/// A server whose clock is behind still raises its own epoch.
 #[tokio::test]
-async fn an_epoch_does_not_hang_on_the_clock_of_another() {
+async fn an_epoch_does_not_depend_on_the_clock_of_another() {
     let cached = Cached::new().await;
     let (other, store) = (cached.keyspace.open().await, cached.open().await);
     let up = series("up", 1);
     Request::default().floats(&up, &[(10, 1.0)]).write(&other).await;
-    // One whose clock is an hour ahead.
+    // The epoch of a server whose clock is an hour ahead.
     let cql = format!(
         "INSERT INTO {{k}}.service_index (service, service_key, key, value) VALUES \
          ('prometheus_read_cache', 'up', 'ffff', 'x') USING TIMESTAMP {}",
@@ -131,7 +131,7 @@ async fn points_go_when_they_expire() {
     let times = |all: &All| all.get(&up).map(|points| points.len()).unwrap_or_default();
     let mut seen = Vec::new();
     eventually("what expires is gone", async || {
-        // What the model does not show any more the cache must not show either: it is asked first.
+        // The model is read first: points that it no longer returns must not come from the cache either.
         let want = all(&plain, &named("up"), TimeRange::ALL).await;
         let got = all(&store.store, &named("up"), TimeRange::ALL).await;
         assert!(times(&got) <= times(&want), "{got:?}, {want:?}");
@@ -139,7 +139,7 @@ async fn points_go_when_they_expire() {
         if times(&got) == 2 { Ok(()) } else { Err(format!("{got:?}")) }
     })
     .await;
-    // What is left is kept again, as it lasts for long.
+    // The remaining points are cached again, since they live for long.
     let (got, _) = store.rows_read(&named("up"), TimeRange::ALL).await;
     let (again, rows) = store.rows_read(&named("up"), TimeRange::ALL).await;
     assert_eq!((times(&got), times(&again), rows), (2, 2, 0), "{seen:?}");
@@ -160,7 +160,7 @@ async fn what_is_old_is_read_again() {
     for opened in [&short, &store] {
         assert_eq!(all(&opened.store, &named("up"), TimeRange::ALL).await, before);
     }
-    // What a neighbour writes late raises no epoch.
+    // A late write of a neighbour raises no epoch.
     let (column, using) = (15u32.to_be_bytes().to_vec(), format!("TIMESTAMP {}", now()));
     let cql = format!(
         "INSERT INTO {{k}}.data_points (key, column1, value) VALUES (?, ?, ?) USING {using}"

@@ -23,14 +23,14 @@ async fn damaged_files_cost_a_read_and_nothing_else() {
         let damaged = store.metrics.read_cache_damaged.get();
         assert_eq!(store.rows_read(&named("m"), TimeRange::ALL).await, (want.clone(), 20_000));
         assert_eq!(store.rows_read(&named("m"), TimeRange::ALL).await, (want.clone(), 0));
-        // Of the file in use: those that were given up are closed.
+        // The file in use: abandoned files are closed.
         let [path] = &cached.files()[..] else { panic!("{:?}", cached.files()) };
         let file = File::options().read(true).write(true).open(path).expect("opens");
         let len = file.metadata().expect("a file").len();
         if round % 2 == 0 {
             file.set_len(random.random_range(0..len - 1)).expect("cut");
         } else {
-            // Not among what was replaced before, which nobody reads.
+            // Not in the replaced part of the file, which is not read any more.
             let (mut byte, at) = ([0], random.random_range(len - len / 4..len));
             file.read_exact_at(&mut byte, at).expect("read");
             let flipped = byte[0] ^ 1 << random.random_range(0..8);
@@ -40,7 +40,7 @@ async fn damaged_files_cost_a_read_and_nothing_else() {
         let (got, rows) = store.rows_read(&named("m"), TimeRange::ALL).await;
         assert_eq!(got, want);
         assert!(rows > 0 && store.metrics.read_cache_damaged.get() > damaged);
-        // What was read again stands in a new file, the rest in none.
+        // The points that were read again are in a new file, the rest is in no file.
         Request::default().floats(&series("m", 0), &[(0, 0.0)]).write(&plain).await;
         let (got, _) = store.rows_read(&named("m"), TimeRange::ALL).await;
         assert_eq!(got, want);
@@ -64,7 +64,7 @@ async fn a_small_cache_makes_room_and_stays_right() {
         assert!(on_disk <= bytes, "{on_disk}");
     }
     assert!(store.metrics.read_cache_evictions.get() > 0);
-    // What fits is kept.
+    // Points that fit are cached.
     let one = [Matcher::equal("__name__", "m"), Matcher::equal("host", "h7")];
     store.rows_read(&one, TimeRange::ALL).await;
     assert_eq!(store.rows_read(&one, TimeRange::ALL).await.1, 0);

@@ -1,4 +1,4 @@
-//! Random writes, deletes and reads: a store without a read cache is the model of one with it.
+//! Random writes, deletes and reads: a store without a read cache is the model of a store with one.
 
 use promkairos::chunk::ChunkBuilder;
 use promkairos::kairos::{DataType, RowSpec, TimeUnit};
@@ -13,7 +13,7 @@ use super::super::keyspace::{Request, TestKeyspace, named};
 use super::{Cached, HOUR, WIDTH, all, flush, histogram, neighbour_writes, series};
 use crate::support::{long, seed};
 
-/// What can happen to a series.
+/// Makes one random change to a series.
 async fn happens(random: &mut StdRng, keyspace: &TestKeyspace, stores: [&CassandraStore; 2]) {
     let store = stores[random.random_range(0..2)];
     let series = series(["a", "b"][random.random_range(0..2)], random.random_range(0..4));
@@ -39,17 +39,17 @@ async fn happens(random: &mut StdRng, keyspace: &TestKeyspace, stores: [&Cassand
             let runs = [SeriesRun { labels: series, chunks: chunks.finish() }];
             store.ingest_flush(flush(runs.into())).await.expect("absorbed");
         }
-        // A row of another type, which nobody had before.
+        // A new row of another type.
         3 if time >= 0 => {
             let (row_time, offset) = store.row_spec().split(time);
             let row = (row_time.millis(), DataType::Long);
             let (cell, using) = ((offset.to_bytes(), &[10][..]), format!("TIMESTAMP {}", now()));
             neighbour_writes(keyspace, &series, row, cell, &using).await;
-            // So that it is no late write of a neighbour.
+            // This write makes the row of the neighbour visible, as its own late write raises no epoch.
             Request::default().floats(&series, &[(time, float)]).write(store).await;
         }
         _ => {
-            // Some are several chunks within a step of the cache.
+            // Some runs are several chunks within a step of the cache.
             let (count, every) = [(30, 15_000), (400, 1_000)][random.random_range(0..2)];
             let points: Vec<(i64, f64)> = (0..count).map(|at| (time + at * every, float)).collect();
             Request::default().floats(&series, &points).write(store).await;
@@ -57,7 +57,7 @@ async fn happens(random: &mut StdRng, keyspace: &TestKeyspace, stores: [&Cassand
     }
 }
 
-/// In some windows, at their edges, and at the edge of what is settled.
+/// A time in some windows, at their edges, or at the edge of settled time.
 fn random_time(random: &mut StdRng) -> i64 {
     match random.random_range(0..6) {
         0 => random.random_range(-2 * HOUR..HOUR),
@@ -70,10 +70,10 @@ fn random_time(random: &mut StdRng) -> i64 {
 /// The store without a cache is the model.
 async fn random_histories(row_spec: RowSpec) {
     let cached = Cached::new().await;
-    // The memory of series has its own ways to miss what a neighbour has just indexed.
+    // The series cache may miss rows that a neighbour has just indexed, so it is off.
     let options = Options { series_cache_bytes: 0, row_spec, ..cached.keyspace.options() };
     let plain = cached.keyspace.open_with(options.clone()).await;
-    // Small enough that files go all the time.
+    // Small, so that files are evicted all the time.
     let small = ReadCacheOptions { bytes: 8_000, ..cached.options() };
     let store = cached.open_with(small, options).await;
     let mut random = StdRng::seed_from_u64(seed());

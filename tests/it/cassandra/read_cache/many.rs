@@ -1,4 +1,4 @@
-//! Queries of many metrics: they are asked about in few statements together, and each has an epoch of its own.
+//! Queries of many metrics: a few statements ask for all of them together, and each metric has its own epoch.
 
 use promkairos::model::{Labels, MatchOp, Matcher, TimeRange};
 use promkairos::storage::Store;
@@ -9,7 +9,7 @@ use super::super::keyspace::{Request, named};
 use super::{Cached, all, series};
 use crate::support::promkairos::statements;
 
-/// More than one statement may ask for.
+/// More metrics than one statement may ask for.
 const METRICS: usize = 23;
 const SERIES: usize = 2;
 const POINTS: usize = 30;
@@ -19,7 +19,7 @@ fn every_metric() -> [Matcher; 1] {
     [Matcher::new(MatchOp::Regex, "__name__", "many_.+").expect("a matcher")]
 }
 
-/// Those of a metric.
+/// The series of a metric.
 fn series_of(metric: usize) -> impl Iterator<Item = Labels> {
     (0..SERIES).map(move |number| series(&format!("many_{metric:02}"), number))
 }
@@ -37,7 +37,7 @@ async fn a_repeated_query_asks_for_many_metrics_at_once() {
     request().write(&writer).await;
     let options = Options { read_cache: Some(cached.options()), ..cached.keyspace.options() };
     let store = crate::support::cassandra::open(options, &metrics.cassandra).await;
-    // In parts of ten at most; none asks for a metric alone, nor for points.
+    // Statements ask for at most ten metrics; none asks for a metric alone, or for points.
     let asked = [
         ("select_names", 2),
         ("select_many_row_times", 3),
@@ -73,7 +73,7 @@ async fn what_changes_in_one_metric_reads_no_other_again() {
     let cached = Cached::new().await;
     let (writer, store) = (cached.keyspace.open().await, cached.open().await);
     request().write(&writer).await;
-    // Memory has no series yet, then it has.
+    // At first the series cache is empty, then it has the series.
     for want in [METRICS * SERIES * POINTS, 0] {
         let (_, rows) = store.rows_read(&every_metric(), HOUR).await;
         assert_eq!(rows, want as u64);
@@ -93,7 +93,7 @@ async fn what_changes_in_one_metric_reads_no_other_again() {
             assert_eq!((rows, found[&changed].len()), (want, POINTS), "{metric}");
         }
     }
-    // One without series, and one whose rows of the index went as a whole: the answer has none of it.
+    // A metric without series, and a metric whose index rows were deleted as a whole: the answer has neither.
     writer.delete(&named("many_07"), TimeRange::ALL).await.expect("deleted");
     let cql = "DELETE FROM {k}.row_keys WHERE metric = 'many_16' AND table_name = 'data_points' AND row_time = 0";
     cached.keyspace.cql(cql).await;

@@ -6,11 +6,11 @@ use crate::support::promkairos::{Backend, Promkairos, statements};
 use crate::support::series::{floats, send};
 use crate::support::{cassandra, eventually, keyspace};
 
-/// Long settled.
+/// A time that is long settled.
 const AT: i64 = 1_700_000_000_000;
 const UP: [(&str, &str); 2] = [("__name__", "up"), ("job", "a")];
 
-/// Values at [`AT`] and after, by their milliseconds.
+/// Writes values at times in milliseconds after [`AT`].
 async fn write(server: &Promkairos, points: &[(i64, f64)]) {
     let points: Vec<(i64, f64)> = points.iter().map(|(at, value)| (AT + at, *value)).collect();
     eventually("the points are taken", async || {
@@ -51,7 +51,7 @@ async fn what_one_flushes_or_deletes_the_other_sees() {
     for round in 0..3 {
         let known = times(&through).await;
         assert_eq!(times(&log).await, known);
-        // With the log in front: its own answers at once, those of others with the flush.
+        // With the log in front, the server itself answers with the point at once, the others after the flush.
         let at = 10 * round + 1;
         write(&log, &[(at, 1.0)]).await;
         let mut want = [known, vec![at]].concat();
@@ -61,7 +61,7 @@ async fn what_one_flushes_or_deletes_the_other_sees() {
             if times == want { Ok(()) } else { Err(format!("{times:?}")) }
         })
         .await;
-        // Written through: at once for both.
+        // Written through: both servers answer with the point at once.
         write(&through, &[(at + 1, 1.0)]).await;
         want.push(at + 1);
         assert_eq!((times(&log).await, times(&through).await), (want.clone(), want.clone()));
@@ -79,14 +79,14 @@ async fn what_one_flushes_or_deletes_the_other_sees() {
     times(&through).await;
     let hits = value(&metrics(&through).await, "hits_total");
     assert!(hits > value(&page, "hits_total"), "{page}");
-    // Nothing of it has a name.
+    // The cache files have no names.
     let files = std::fs::read_dir(folders[0].path().join("cassandra/read-cache"));
     assert_eq!(files.expect("a folder").count(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_and_a_cache_that_is_off_cost_nothing_but_time() {
-    // No file may get any longer, without the signal of that limit.
+    // No file may grow, and the signal of that limit is ignored.
     let full = ["bash", "-c", "trap '' XFSZ; ulimit -S -f 0; exec \"$0\" \"$@\""];
     let off = "--cassandra-read-cache-size=0";
     for (wrapper, flags, asks) in [(&full[..], &[][..], true), (&[][..], &[off][..], false)] {
@@ -94,7 +94,7 @@ async fn a_full_disk_and_a_cache_that_is_off_cost_nothing_but_time() {
         let backend = Backend::cassandra_store();
         let mut server = Promkairos::start_under(wrapper, data.path(), &backend, flags);
         server.wait_ready().await;
-        // What is written now is nobody's to keep; of what is late others are told, with a cache or not.
+        // No cache keeps points of now; a late write raises an epoch for other caches, with an own cache or not.
         let fresh = floats(&[("__name__", "fresh")], &[(now(), 1.0)]);
         assert_eq!(send(&server.url(""), vec![fresh]).await, 204);
         assert_eq!(statements(&metrics(&server).await, "raise_epoch"), 0);
