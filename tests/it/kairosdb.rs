@@ -1,4 +1,4 @@
-//! Beside KairosDB: what it wrote and answered once, and a real one on the same keyspace.
+//! Beside KairosDB: its recorded rows and answers, and a real KairosDB on the same keyspace.
 
 mod answers;
 mod both_ways;

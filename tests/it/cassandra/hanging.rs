@@ -224,7 +224,7 @@ async fn index_rows_of_many_series_hold_up_no_data_of_others() {
 
 /// Writes that are not answered in time lower the number of writes in flight.
 #[tokio::test]
-async fn writes_that_are_not_answered_leave_fewer_turns() {
+async fn writes_that_are_not_answered_leave_fewer_permits() {
     let (keyspace, proxy) = (TestKeyspace::new().await, Proxy::to(&support::cassandra()).await);
     let all = Metrics::new();
     let metrics = all.cassandra.clone();

@@ -60,7 +60,7 @@ const PERIOD: usize = 3;
 const RESTART: usize = 10;
 
 /// The durations of a run.
-struct RatePacer {
+struct Durations {
     /// Milliseconds of a row.
     row: i64,
     /// Seconds that samples live.
@@ -69,13 +69,13 @@ struct RatePacer {
     pause: Duration,
 }
 
-fn pace() -> RatePacer {
+fn pace() -> Durations {
     let milliseconds = Duration::from_millis;
     let (row, retention, lasts, pause) = match long() {
         false => (5_000, 12, milliseconds(40_000), milliseconds(400)),
         true => (60_000, 120, milliseconds(600_000), milliseconds(1_000)),
     };
-    RatePacer { row, retention, lasts, pause }
+    Durations { row, retention, lasts, pause }
 }
 
 /// Counts of what happened so far.
@@ -96,7 +96,7 @@ struct Life {
     kairosdb: KairosDb,
     backend: Backend,
     retention: String,
-    pace: RatePacer,
+    pace: Durations,
     model: Model,
     random: StdRng,
     /// The beginning of old time, in milliseconds since 1970.

@@ -150,7 +150,7 @@ async fn a_table_that_is_dropped_under_the_log_is_loud_and_loses_nothing() {
     let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());
     let mut random = StdRng::seed_from_u64(seed());
     let mut server = Promkairos::ready(data.path(), &backend, &["--flush-interval=1s"]).await;
-    // It answers before Cassandra was there: the log alone makes it ready.
+    // With a log the server is ready before it has opened Cassandra.
     eventually("the tables are there", async || {
         let cql = format!("SELECT key FROM {}.data_points LIMIT 1", keyspace.name);
         let known = keyspace.session.query_unpaged(cql, ()).await;

@@ -63,7 +63,7 @@ async fn behind_a_log_samples_wait_until_enough_replicas_are_there() {
     let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());
     let mut random = StdRng::seed_from_u64(seed());
     let mut server = Promkairos::ready(data.path(), &backend, &FLAGS).await;
-    // It answers before Cassandra was there: the log alone makes it ready.
+    // With a log the server is ready before it has opened Cassandra.
     eventually("the tables are there", async || match server.process.log() {
         log if log.contains("Cassandra is there") => Ok(()),
         log => Err(log),

@@ -1,5 +1,5 @@
-//! The tag index: what is written, what is read through it, and that every way of selecting
-//! series gives what a scan of all of them gives.
+//! The tag index: its rows, reads through it, and that every way to select series returns the same
+//! as a scan of all series.
 
 mod drops;
 mod existing;
@@ -34,7 +34,7 @@ fn indexing(keyspace: &TestKeyspace, metrics: List<'_>) -> Options {
     let refresh = Duration::from_millis(50);
     let tag_index =
         TagIndexOptions { metrics: list(metrics), refresh, ..TagIndexOptions::default() };
-    // Nothing in memory: what is there is not looked up in any index.
+    // Without the series cache, which would answer instead of the index.
     Options { tag_index, series_cache_bytes: 0, ..keyspace.options() }
 }
 
@@ -47,7 +47,7 @@ fn series(metric: &str, tags: &[(&str, &str)]) -> Labels {
     labels(&pairs)
 }
 
-/// Series of one metric with tags that are there or not, and values that look alike.
+/// Series of one metric with and without certain tags, and with similar values.
 fn some_series(metric: &str) -> Vec<Labels> {
     let mut all = vec![series(metric, &[]), series(metric, &[("other", "a")])];
     for host in ["a", "b", "a=b", "h:9100", "ä"] {
@@ -82,7 +82,7 @@ fn scan(all: &[Labels], matchers: &[Matcher]) -> Vec<Labels> {
     all
 }
 
-/// The tags by which the windows of the range are read, one a window; none = `row_keys`.
+/// The tag by which each window of the range is read; none = `row_keys`.
 async fn paths(store: &CassandraStore, matchers: &[Matcher], range: TimeRange) -> Vec<String> {
     let explanation = store.explain(matchers, range).await.expect("an explanation");
     let name = |path: &WindowPath| match path {
@@ -121,7 +121,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// The state of the tags as `metric/tag state`, and the windows that are out of use.
+/// The states of the tags as `metric/tag state`, each with the windows that are out of use.
 async fn states(store: &CassandraStore) -> Vec<(String, Vec<i64>)> {
     let status = store.tag_index_status().await.expect("a status");
     let of = |tag: TagStatus| (format!("{}/{} {}", tag.metric, tag.tag, tag.state), tag.gaps);
@@ -162,8 +162,8 @@ async fn every_matcher_finds_what_a_scan_finds_whatever_is_indexed() {
     }
 }
 
-/// Each tag has more rows than are looked at to find the most selective one, that with more values
-/// has fewer of them.
+/// Each tag has more rows than the search for the most selective tag reads; the tag with more values
+/// has fewer rows.
 #[tokio::test]
 async fn of_large_tags_the_one_with_the_fewest_rows_is_read() {
     let keyspace = TestKeyspace::new().await;
@@ -183,10 +183,10 @@ async fn of_large_tags_the_one_with_the_fewest_rows_is_read() {
     let finite = |request: Request, series: &Labels| request.floats(series, &[(1_000, 1.0)]);
     all.iter().fold(Request::default(), finite).write(&store).await;
     for (tags, path, rows) in [
-        // Probed: 2 * 257 of hosts, 257 + 1 + 1 of dcs; then all 302 of these.
+        // Probed: 2 * 257 rows of hosts, 257 + 1 + 1 rows of dcs; then all 302 rows of the dcs are read.
         ([("host", Regex, "a|b"), ("dc", Regex, "x|y|z")], "dc", 2 * 257 + 259 + 302),
         ([("host", Regex, "a|b"), ("dc", Regex, "y|z|gone")], "dc", 2 * 257 + 2),
-        // As good as one another: the first.
+        // Equally selective: the first.
         ([("host", Equal, "a"), ("dc", Equal, "x")], "host", 2 * 257 + 300),
     ] {
         let tags = tags.iter().map(|(name, op, value)| matcher(name, *op, value));
@@ -238,7 +238,7 @@ async fn windows_from_before_are_read_from_row_keys() {
     write(&before, &old, 1_000).await;
     before.close().await.expect("closes");
     let store = open(&keyspace, &[("m", &["host"])]).await;
-    // A new series in the old window, and all of them in a new one.
+    // A new series in the old window, and all series in a new window.
     let late = series("m", &[("host", "a"), ("late", "1")]);
     write(&store, std::slice::from_ref(&late), 2_000).await;
     write(&store, &old, WIDTH + 1_000).await;
@@ -266,7 +266,7 @@ async fn no_step_is_taken_before_every_adapter_has_taken_the_last() {
     assert_eq!(keyspace.rows::<(String,)>(rows).await, [], "it does not know yet");
     assert_eq!(paths(&store, &matchers, TimeRange::ALL).await, ["row_keys"]);
     assert_eq!(found(&store, &matchers, TimeRange::ALL).await, std::slice::from_ref(&first));
-    // Configured or not, it does as the keyspace says once it has looked.
+    // Whatever its own list, a store follows the keyspace after a refresh.
     asleep.configure_tag_index(list(&[]));
     write_until_indexed(&keyspace, &asleep, &second).await;
     let new = TimeRange::new(WIDTH, 2 * WIDTH);
@@ -277,7 +277,7 @@ async fn no_step_is_taken_before_every_adapter_has_taken_the_last() {
     .await;
     assert_eq!(found(&store, &matchers, new).await, std::slice::from_ref(&second));
     assert_eq!(found(&store, &matchers, TimeRange::ALL).await, [first, second]);
-    // Nobody wants it any more: first nobody reads it, then nobody writes it.
+    // No list has the tag any more: first all reads of the index stop, then all writes.
     store.configure_tag_index(list(&[]));
     eventually("the index is left", async || {
         let path = paths(&store, &matchers, new).await;
@@ -310,7 +310,7 @@ async fn a_delete_takes_our_index_rows_and_leaves_those_of_a_neighbour() {
     let store = open(&keyspace, &[("m", &["host"])]).await;
     let (a, b) = (series("m", &[("host", "a"), ("dc", "x")]), series("m", &[("dc", "x")]));
     write(&store, &[a.clone(), b.clone()], 1_000).await;
-    // A neighbour that indexes more tags hashes more tags, and remembers what it wrote.
+    // A neighbour that indexes more tags hashes more tags, and remembers its rows.
     let neighbour = "INSERT INTO {k}.tag_indexed_row_keys (metric, table_name, row_time, \
                      single_tag_pair, data_type, tag_collection_hash, tags, mtime) VALUES ('m', \
                      'data_points', 0, 'host=a', 'kairos_double', 77, \
@@ -342,7 +342,7 @@ async fn what_is_in_memory_and_good_is_not_looked_up_in_the_index() {
     let store = keyspace.open_with(memory).await;
     let matchers = [named("m"), vec![matcher("host", Equal, "a")]].concat();
     assert_eq!(paths(&store, &matchers, TimeRange::ALL).await, ["host"]);
-    // A read of all rows brings them to memory, once nobody has just written.
+    // A read of all rows fills the cache, after the last write is old enough.
     eventually("it is in memory", async || {
         assert_eq!(found(&store, &named("m"), TimeRange::ALL).await, scan(&all, &named("m")));
         match paths(&store, &matchers, TimeRange::ALL).await {
@@ -352,7 +352,7 @@ async fn what_is_in_memory_and_good_is_not_looked_up_in_the_index() {
     })
     .await;
     assert_eq!(found(&store, &matchers, TimeRange::ALL).await, scan(&all, &matchers));
-    // Somebody has: what is in memory may be too little, and the index is shorter than all rows.
+    // After a new write the cached series may be incomplete, and the index is shorter than all rows.
     let new = series("m", &[("host", "a"), ("new", "1")]);
     let other = open(&keyspace, &[("m", &["host"])]).await;
     write(&other, std::slice::from_ref(&new), 1_000).await;

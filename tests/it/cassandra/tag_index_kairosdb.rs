@@ -1,4 +1,4 @@
-//! The tag index shared with a real KairosDB that is configured alike.
+//! The tag index shared with a real KairosDB that indexes the same tags.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::support::kairosdb::KairosDb;
 const LIST: &str = "datastore.cassandra.write_cluster.tag_indexed_row_key_lookup_metrics: \
                     { m: [host], n: [host], all: [], every: [\"*\"] }\n";
 
-/// Tags of the series that both write; KairosDB takes none without a tag.
+/// Tags of the series that both write; KairosDB accepts no series without a tag.
 const SERIES: [&[(&str, &str)]; 4] = [
     &[("dc", "x"), ("host", "a")],
     &[("dc", "x"), ("host", "h:9100")],
@@ -43,9 +43,9 @@ async fn found(store: &CassandraStore, matchers: &[Matcher]) -> Vec<Labels> {
     read(store, matchers, TimeRange::ALL).await.into_keys().collect()
 }
 
-/// Rows of the tag index of a metric, but for the metric.
+/// Rows of the tag index of a metric, without the metric.
 async fn rows(keyspace: &TestKeyspace, metric: &str) -> Vec<String> {
-    // A partition of which only the static column is left shows a row of nulls.
+    // A partition with only its static column left has one row of nulls.
     type Row = (
         String,
         CqlTimestamp,
@@ -72,7 +72,7 @@ async fn kairosdb_finds_by_tag_what_we_wrote_and_we_what_it_wrote() {
     let keyspace = TestKeyspace::new().await;
     let kairosdb = KairosDb::over(&keyspace.name, LIST).await;
     let store = open(&keyspace).await;
-    // The same series of it and of us, under names that are configured alike.
+    // KairosDB and we write the same series, under names with the same indexed tags.
     for (theirs, ours) in [("m", "n"), ("all", "every")] {
         for (at, tags) in SERIES.iter().enumerate() {
             let map = tags.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
@@ -84,7 +84,7 @@ async fn kairosdb_finds_by_tag_what_we_wrote_and_we_what_it_wrote() {
         assert!(!rows(&keyspace, ours).await.is_empty());
         by_tag(&kairosdb, &store, theirs, ours).await;
     }
-    // KairosDB finds nothing by a tag that is not indexed; we do.
+    // By a tag that is not indexed we find series, and KairosDB finds none.
     for metric in ["m", "n"] {
         let theirs = kairosdb.query(metric, &[("dc", "x")], &["host"]).await.expect("an answer");
         assert_eq!(theirs.len(), 0, "{metric}");
@@ -98,7 +98,7 @@ async fn kairosdb_finds_by_tag_what_we_wrote_and_we_what_it_wrote() {
     keyspace.drop().await;
 }
 
-/// KairosDB goes on finding by tag what it wrote, also where we wrote the same index row.
+/// After our drop KairosDB still finds its own series by tag, also where we wrote the same index row.
 async fn a_drop_takes_ours_only(
     keyspace: &TestKeyspace,
     kairosdb: &KairosDb,
@@ -127,7 +127,7 @@ async fn a_drop_takes_ours_only(
     }
 }
 
-/// Both find the series of both metrics by an indexed tag, and we through the index.
+/// Both find the series of both metrics by an indexed tag, and we read them through the index.
 async fn by_tag(kairosdb: &KairosDb, store: &CassandraStore, theirs: &str, ours: &str) {
     for metric in [theirs, ours] {
         for (host, many) in [("a", 2), ("h:9100", 1), ("gone", 0)] {

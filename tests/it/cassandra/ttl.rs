@@ -1,11 +1,11 @@
-//! Times to live by metric, and those that Cassandra refuses.
+//! Times to live by metric, and times to live that Cassandra refuses.
 
 use promkairos::storage::StoreError;
 use promkairos::storage::cassandra::{CassandraStore, Options};
 
 use super::keyspace::{Request, TestKeyspace, labels};
 
-/// Each metric by its own time to live, in the data and in the index rows.
+/// Data and index rows of each metric have its own time to live.
 #[tokio::test]
 async fn metrics_have_their_own_time_to_live() {
     let keyspace = TestKeyspace::new().await;
@@ -58,7 +58,7 @@ async fn metrics_have_their_own_time_to_live() {
     is_about(&data, 0, &want);
     is_about(&keys, width, &want);
     is_about(&times, width, &want);
-    // What is kept longer from now on is found as long.
+    // Data with a longer TTL from now on is found as long.
     let longer = keyspace.open_with(options(&[("short.*", 10_000_000)])).await;
     write(&longer, 1).await;
     let [data, keys, times] = ttls().await;

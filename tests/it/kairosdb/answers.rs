@@ -1,4 +1,4 @@
-//! Rows that a real KairosDB stored, put in by CQL: ours answers what KairosDB answered.
+//! Recorded rows of a real KairosDB, written by CQL: promkairos answers what KairosDB answered.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,12 +15,12 @@ use crate::support;
 use crate::support::promkairos::{Backend, Promkairos};
 use crate::support::remote_read::{LabelMap, Point, ReadSeries};
 
-/// Values by time; KairosDB may have two at one time, in two types.
+/// Values by time; KairosDB may have two values at one time, in two types.
 type Values = BTreeMap<i64, Vec<f64>>;
 /// Series by labels.
 type Answer = BTreeMap<LabelMap, Values>;
 
-/// Write time of all rows put in: milliseconds.
+/// The write time of all rows, in milliseconds.
 const STAMP: i64 = 1_700_000_000_000;
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn legacy() {
     let file = load("legacy");
     let keyspace = filled(&file, TimeUnit::Legacy).await;
     assert_eq!(check_answers(&keyspace, &file["answers"]).await, 69);
-    // The same without `spec`: an old cluster.
+    // The same rows without `spec`, as in an old cluster.
     keyspace.cql("TRUNCATE {k}.spec").await;
     assert_eq!(keyspace.open().await.row_spec().unit(), TimeUnit::Legacy);
     assert_eq!(check_answers(&keyspace, &file["answers"]).await, 69);
@@ -94,7 +94,7 @@ async fn the_layout_before_1_0() {
     let names = store.label_values(METRIC_NAME, &query(at, at)).await.expect("names").items;
     assert_eq!(names, ["old.metric"]);
     assert!(store.series(&query(0, 1)).await.expect("series").items.is_empty());
-    // A delete takes the points, and of a row that was closed long ago the index entry too.
+    // A delete removes the points, and the index entry of a row that closed long ago.
     store.delete(&named("old.metric"), TimeRange::ALL).await.expect("deleted");
     let left: Vec<(Vec<u8>,)> = keyspace.rows("SELECT key FROM {k}.row_key_index").await;
     let left: BTreeSet<String> =
@@ -129,7 +129,7 @@ async fn legacy_rows_on_both_sides_of_1970() {
         let inside = |time: &i64| (start..=end).contains(time);
         assert_eq!(found, Vec::from_iter(times.into_iter().filter(inside)), "{start} to {end}");
     }
-    // 0 and 1 share a row.
+    // Times 0 and 1 are in the same row.
     for (metric, want) in [("old", vec![("old", 5)]), ("new", vec![])] {
         let explained = store.explain(&named(metric), TimeRange::ALL).await.expect("explained");
         let read = explained.legacy.iter().map(|read| (&*read.metric, read.rows));
@@ -138,7 +138,7 @@ async fn legacy_rows_on_both_sides_of_1970() {
     keyspace.drop().await;
 }
 
-/// Opens the keyspace so that it has tables and this unit.
+/// Opens the keyspace, which creates its tables with this unit of time.
 pub(super) async fn open_as(keyspace: &TestKeyspace, unit: TimeUnit) -> RowSpec {
     let width = match unit {
         TimeUnit::Seconds => 1_814_400,
@@ -151,7 +151,7 @@ pub(super) async fn open_as(keyspace: &TestKeyspace, unit: TimeUnit) -> RowSpec 
     row_spec
 }
 
-/// A keyspace with the rows of a file.
+/// A keyspace with the recorded rows of a file.
 async fn filled(file: &Json, unit: TimeUnit) -> TestKeyspace {
     let keyspace = TestKeyspace::new().await;
     let spec = open_as(&keyspace, unit).await;
@@ -194,7 +194,7 @@ async fn put_row_time(keyspace: &TestKeyspace, row: &Json) {
     keyspace.cql_with(cql, (text(&row["metric"]), row_time)).await;
 }
 
-/// The row with the one of the time index that leads to it.
+/// Writes a row of `row_keys` and the time index row that leads to it.
 async fn put_row_key(keyspace: &TestKeyspace, row: &Json) {
     put_row_time(keyspace, row).await;
     let cql = "INSERT INTO {k}.row_keys (metric, table_name, row_time, data_type, tags, mtime) \
@@ -219,7 +219,7 @@ async fn check_answers(keyspace: &TestKeyspace, answers: &Json) -> usize {
     points
 }
 
-/// Compares each metric; gives the number of points.
+/// Compares each metric; returns the number of points.
 async fn check_series(keyspace: &TestKeyspace, answers: &Json) -> usize {
     let store = keyspace.open().await;
     let data = tempfile::tempdir().expect("a folder");
@@ -247,7 +247,7 @@ async fn check_series(keyspace: &TestKeyspace, answers: &Json) -> usize {
     points
 }
 
-/// What KairosDB answered, without what is no number.
+/// The numbers of a KairosDB answer; other values are left out.
 fn answer_of(metric: &str, answer: &Json) -> Answer {
     let series = answer.get("series").unwrap_or(answer);
     let mut all = Answer::new();
@@ -269,8 +269,8 @@ fn answer_of(metric: &str, answer: &Json) -> Answer {
     all
 }
 
-/// Of two values at one time ours has the double, as all rows have one write time. KairosDB's
-/// answer has the double last.
+/// Of two values at one time our answer has the double, since all rows have the same write time.
+/// KairosDB's answer has the double last.
 #[track_caller]
 fn compare(metric: &str, want: &Answer, ours: BTreeMap<LabelMap, BTreeMap<i64, f64>>) -> usize {
     let want: BTreeMap<LabelMap, BTreeMap<i64, f64>> = want

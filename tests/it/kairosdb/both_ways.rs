@@ -1,4 +1,4 @@
-//! A real KairosDB and the running program on one keyspace: what one writes the other answers.
+//! A real KairosDB and the running program on one keyspace: each answers with the points of the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -39,8 +39,8 @@ impl Both {
             address: support::cassandra(),
             keyspace: kairosdb.keyspace.clone(),
         };
-        // What is sent once must be taken, however slow this Cassandra is.
-        // What KairosDB writes late is to be seen at once.
+        // Points that are sent once must be accepted, however slow this Cassandra is.
+        // Without a cache, late writes of KairosDB are visible at once.
         let always = [
             "--cassandra-request-timeout=100s",
             "--cassandra-read-cache-size=0",
@@ -56,7 +56,7 @@ impl Both {
         Self { kairosdb, server, spec, _data: data }
     }
 
-    /// Waits until ours agrees with what KairosDB answers now.
+    /// Waits until our answer agrees with KairosDB's current answer.
     async fn ours_agrees(&self, metric: &str) -> usize {
         eventually(&format!("ours agrees for {metric}"), async || {
             let theirs = self.kairosdb.query(metric, &[], &TAGS).await?;
@@ -83,7 +83,7 @@ async fn random_points(unit: TimeUnit) {
     let both = Both::start(unit).await;
     let mut random = StdRng::seed_from_u64(support::seed());
     let points = if support::long() { 600 } else { 60 };
-    // Written through KairosDB's REST: ours equals KairosDB's own answer.
+    // Written by KairosDB's REST API: our answer equals KairosDB's own.
     let types = ["long", "double", "double", "string"];
     let cases = random_cases(&mut random, &unique("rest"), &types, 30, points);
     for case in &cases {
@@ -98,7 +98,7 @@ async fn random_points(unit: TimeUnit) {
         compared += both.ours_agrees(metric).await;
     }
     assert!(compared > 15 * points, "{compared} points");
-    // Written through remote write: KairosDB's REST equals ours, and what was sent.
+    // Written by remote write: KairosDB's answer equals ours, and the points that were sent.
     let cases = random_cases(&mut random, &unique("ours"), &["double"], 30, points);
     for case in &cases {
         let value = |value: &Json| value.as_f64().expect("a double");
@@ -184,7 +184,7 @@ async fn both_write_one_series_and_both_see_the_union() {
     }
 }
 
-/// The numbers that KairosDB shows at a time.
+/// The numbers in KairosDB's answer at a time.
 fn at(series: &[KairosSeries], time: i64) -> Vec<f64> {
     let values = series.iter().flat_map(|series| &series.values);
     let values = values.filter(|(t, _)| *t == time).filter_map(|(_, value)| value.as_f64());
@@ -209,8 +209,8 @@ async fn the_later_write_wins_on_both_sides() {
     let theirs = async |time: i64, want: &[f64]| {
         both.kairosdb.query_until(metric, &["instance"], |all| at(all, time) == want).await;
     };
-    // A KairosDB that hears nothing of Cassandra in time sends its points again, with a new write time:
-    // then that is the later write, and ours is to be sent again.
+    // A KairosDB that gets no answer of Cassandra in time repeats its points with a new write time. That
+    // repeat may be the later write; then ours is sent again.
     let ours_wins = async |time: i64, value: f64, want: &[f64]| {
         eventually(&format!("{value} is the later one at {time}"), async || {
             send(&both.server, &labels, &[(time, value)]).await;
@@ -233,7 +233,7 @@ async fn the_later_write_wins_on_both_sides() {
     put(AT, "double", json!(0.25)).await;
     theirs(AT, &[0.25]).await;
     ours(AT, 0.25).await;
-    // In two types KairosDB shows both.
+    // KairosDB returns both values of two types.
     put(AT + 1, "long", json!(7)).await;
     theirs(AT + 1, &[7.0]).await;
     ours(AT + 1, 7.0).await;
@@ -295,7 +295,7 @@ async fn what_kairosdb_cannot_show_does_not_disturb_it() {
         assert_eq!(read.points[&time], Point::Float(value.to_bits()), "{time}");
     }
     assert!(matches!(read.points[&(AT + 5)], Point::Histogram(_)));
-    // A metric that has nothing else is none for KairosDB.
+    // KairosDB does not know a metric that has only such values.
     let only = &unique("only.special");
     let series = Labels::from_pairs(labels(only)).expect("labels");
     post(&both.server, &Request::default().floats(&series, &special)).await;

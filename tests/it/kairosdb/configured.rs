@@ -1,5 +1,5 @@
-//! A KairosDB that is configured in another way than promkairos, or in the same: its own file, its list
-//! of indexed tags, its unit of time.
+//! A KairosDB whose configuration equals or differs from ours: its own file, its list of indexed tags,
+//! its unit of time.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::support::promkairos::{Backend, Promkairos};
 use crate::support::remote_read::LabelMap;
 use crate::support::{self, eventually};
 
-/// The file that KairosDB 1.3 comes with, changed where every operator changes it.
+/// The default file of KairosDB 1.3, with the changes that every operator makes.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_file_of_a_kairosdb_is_taken_over() {
     let (keyspace, data) = (TestKeyspace::new().await, tempfile::tempdir().expect("a folder"));
@@ -56,11 +56,11 @@ async fn the_file_of_a_kairosdb_is_taken_over() {
     keyspace.drop().await;
 }
 
-/// A KairosDB that was never told what promkairos indexes: with `verify` its series are found at once,
-/// with `configured` when the audit has found them out.
+/// A KairosDB without the list of our indexed tags: with `verify` its series are found at once, with
+/// `configured` after the audit has detected them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kairosdb_without_the_list_is_found_by_tags_too() {
-    // A keyspace of its own: an index is used when every adapter of the keyspace has seen it.
+    // A separate keyspace: an index is used after every adapter of the keyspace has seen it.
     let keyspace = TestKeyspace::new().await;
     let kairosdb = KairosDb::over(&keyspace.name, "").await;
     let metric = unique("unlisted");
@@ -101,7 +101,7 @@ async fn a_kairosdb_without_the_list_is_found_by_tags_too() {
     keyspace.drop().await;
 }
 
-/// Who writes into seconds loses digits, and is told at the start.
+/// Writes into a keyspace in seconds lose digits; a warning at the start says so.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_keyspace_in_seconds_is_warned_of() {
     for (unit, warnings) in [(TimeUnit::Seconds, 1), (TimeUnit::Milliseconds, 0)] {

@@ -1,4 +1,4 @@
-//! Deletes with a real KairosDB beside: what either deletes both can write again at once.
+//! Deletes beside a real KairosDB: series that either deletes can be written again at once by both.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,7 +20,7 @@ pub(super) fn now() -> i64 {
     since.expect("after 1970").as_millis() as i64
 }
 
-/// One metric in a window that was closed long ago, and one in the window of now.
+/// One metric in a window that closed long ago, and one in the current window.
 fn windows() -> [(String, i64); 2] {
     [(unique("closed"), AT), (unique("open"), now())]
 }
@@ -40,7 +40,7 @@ async fn both_show(both: &Both, metric: &str, times: &[i64]) {
     promkairos_shows(both, metric, times).await;
 }
 
-/// Both write one series, KairosDB also in a type that we do not write.
+/// Both write to one series, KairosDB also in a type that we do not write.
 async fn both_write(both: &Both, metric: &str, time: i64) -> [i64; 3] {
     both.kairosdb.ingest(metric, &tags(), "double", &[(time, json!(0.5))]).await;
     both.kairosdb.ingest(metric, &tags(), "long", &[(time + 1, json!(2))]).await;
@@ -68,7 +68,7 @@ async fn what_promkairos_deletes_both_can_write_again() {
 #[tokio::test]
 async fn what_kairosdb_deletes_both_can_write_again() {
     let kairosdb = KairosDb::shared(TimeUnit::Milliseconds).await;
-    // That KairosDB deleted index rows is found out by looking again, here before every write.
+    // Index rows that KairosDB deleted are detected by a recheck, here before every write.
     let options = support::cassandra::options(support::cassandra(), &kairosdb.keyspace);
     let options = Options { index_recheck: Duration::ZERO, ..options };
     let store = support::cassandra::open(options, &CassandraMetrics::default()).await;

@@ -1,5 +1,5 @@
-//! The doctor in a keyspace that a real KairosDB fills beside us: what is sound gives no finding, and
-//! what we are left with when KairosDB deletes a metric is found and mended.
+//! The doctor in a keyspace that a real KairosDB and promkairos fill: sound data gives no finding, and the
+//! rests of a metric that KairosDB deleted are found and fixed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::cassandra::keyspace::{OwnedExemplar, Request, TestKeyspace, hex, name
 use crate::support::kairosdb::{KairosDb, KairosSeries, TagMap};
 use crate::support::{self, eventually};
 
-/// All tags of all metrics.
+/// A setting of KairosDB that indexes all tags of all metrics.
 const INDEXED: &str =
     "datastore.cassandra.write_cluster.tag_indexed_row_key_lookup_metrics: [\"*\"]\n";
 
@@ -32,7 +32,7 @@ async fn fill(kairosdb: &KairosDb, store: &CassandraStore) {
     let many = if support::long() { 200 } else { 20 };
     let types = ["long", "double", "string"];
     let theirs = random_cases(&mut random, &unique("theirs"), &types, 30, many);
-    // Few at a time: of larger batches of index rows KairosDB loses all that Cassandra refuses.
+    // Few at a time: Cassandra refuses larger batches of index rows, and KairosDB loses them.
     for case in &theirs {
         let all: Vec<(i64, Json)> = case.points.clone().into_iter().collect();
         for some in all.chunks(20) {
@@ -86,7 +86,7 @@ async fn beside_kairosdb(settings_of_kairosdb: &'static str, tag_index: TagIndex
     assert!(report.findings.is_empty(), "{report:#?}");
     assert!(report.facts.rows > 100, "{report:#?}");
     assert_eq!(report.facts.tag_index_rows > 0, !settings_of_kairosdb.is_empty());
-    // What KairosDB does not know is left over.
+    // Points that KairosDB does not know are left.
     kairosdb.query_until(deleted, &["instance"], |series| points(series) == 1).await;
     kairosdb.delete(deleted).await;
     kairosdb.query_until(deleted, &["instance"], |series| points(series) == 0).await;
@@ -96,7 +96,7 @@ async fn beside_kairosdb(settings_of_kairosdb: &'static str, tag_index: TagIndex
     assert_eq!(left(&examine(&keyspace, fixing()).await), BTreeMap::new());
     let report = examine(&keyspace, fixing()).await;
     assert!(report.findings.is_empty(), "{report:#?}");
-    // It takes the metric again, from both.
+    // The keyspace accepts the metric again, from both.
     let store = keyspace.open().await;
     assert_eq!(read(&store, &named(deleted), TimeRange::ALL).await.len(), 0);
     assert_eq!(read(&store, &named(kept), TimeRange::ALL).await.len(), 1);
@@ -118,8 +118,8 @@ async fn a_keyspace_of_both_with_its_tag_index_is_sound() {
     beside_kairosdb(INDEXED, TagIndexOptions { metrics, ..TagIndexOptions::default() }).await;
 }
 
-/// KairosDB sends the index rows of a batch of points as one batch and does not look at what becomes
-/// of it. Cassandra refuses more than 50 KiB, which the tag index comes to with a few long tags.
+/// KairosDB sends the index rows of a batch of points as one batch and ignores the result. Cassandra
+/// refuses batches over 50 KiB, which a few long tags in the tag index exceed.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_kairosdb_lost_of_its_index_is_found_again() {
     let keyspace = TestKeyspace::new().await;
@@ -127,7 +127,7 @@ async fn what_kairosdb_lost_of_its_index_is_found_again() {
     let metric = &unique("lost");
     let tags: TagMap = (0..8).map(|n| (format!("t{n}"), "v".repeat(1_000))).collect();
     kairosdb.ingest(metric, &tags, "long", &[(AT, Json::from(7))]).await;
-    // It stores the point, and does not find it.
+    // KairosDB stores the point and does not find it.
     eventually("the point is stored", async || {
         let stored = keyspace.data_points().await;
         if stored.iter().any(|(key, ..)| key.contains(&hex(metric.as_bytes()))) {
@@ -148,7 +148,7 @@ async fn what_kairosdb_lost_of_its_index_is_found_again() {
     keyspace.drop().await;
 }
 
-/// KairosDB told to index a metric finds nothing by its tags that was there before.
+/// After KairosDB begins to index a metric, it finds no older data by the tags of that metric.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_there_before_kairosdb_indexed_it_is_found_by_tag_again() {
     let keyspace = TestKeyspace::new().await;

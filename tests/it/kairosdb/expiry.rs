@@ -1,4 +1,4 @@
-//! Times to live with a real KairosDB beside: neither side's hides what the other keeps.
+//! Times to live beside a real KairosDB: expired rows of one side hide no live data of the other.
 
 use std::collections::BTreeSet;
 
@@ -15,9 +15,9 @@ use crate::support::kairosdb::{KairosDb, TagMap};
 
 /// Rows of one second, so that index rows expire while the test waits.
 const ROW: i64 = 1_000;
-/// Seconds for which the side that forgets early keeps its points.
+/// The TTL in seconds of the short-lived side.
 const SHORT: u32 = 3;
-/// A list that makes KairosDB index all tags, and find by them only through its tag index.
+/// A setting that makes KairosDB index all tags, and find series by tag only through its tag index.
 const ALL_TAGS: &str =
     "datastore.cassandra.write_cluster.tag_indexed_row_key_lookup_metrics: [\"*\"]\n";
 
@@ -29,7 +29,7 @@ struct Expiring {
 impl Expiring {
     async fn start() -> Self {
         let keyspace = TestKeyspace::new().await;
-        // KairosDB takes the row width of a keyspace that is there.
+        // KairosDB takes the row width of an existing keyspace.
         let row_spec = RowSpec::new(TimeUnit::Milliseconds, ROW).expect("valid");
         let options = Options { row_spec, ..keyspace.options() };
         keyspace.open_with(options).await;
@@ -52,11 +52,11 @@ impl Expiring {
         let by_tag = self.kairosdb.query(metric, &[("instance", "h:9100")], &["instance"]).await;
         let by_tag = by_tag.expect("an answer").into_iter().flat_map(|series| series.values);
         assert_eq!(by_tag.map(|(time, _)| time).collect::<Vec<_>>(), times, "{metric} by tag");
-        // One that remembers nothing.
+        // A new store, which remembers nothing.
         store_shows(&self.store(0).await, metric, times).await;
     }
 
-    /// A point of a series that ends with what the short-lived side wrote before it.
+    /// A point of a series that ends when the points of the short-lived side expire.
     fn last() -> (TagMap, i64) {
         (TagMap::from([("instance".to_owned(), "last".to_owned())]), AT + 2)
     }
@@ -92,7 +92,7 @@ impl Expiring {
 async fn neither_time_to_live_hides_what_the_other_keeps() {
     let expiring = Expiring::start().await;
     let (keeping, forgetting) = (expiring.store(0).await, expiring.store(SHORT).await);
-    // In one row, each side first.
+    // Both in one row, once with each side first.
     for we_come_first in [true, false] {
         let (ours, theirs) = (AT, AT + 1);
         let (last, at) = Expiring::last();

@@ -1,5 +1,6 @@
-//! A Cassandra that is killed and started again, under a write load too: no acknowledged sample is lost,
-//! and no data is without index, whoever acknowledges; what it forgot is made again.
+//! A Cassandra that is killed and started again, under a write load too: no acknowledged sample is lost
+//! and no data is without index, whether Cassandra or the log acknowledges. Lost tables, statements and
+//! writes are created again.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -25,9 +26,9 @@ const WIDTH: i64 = 1_814_400_000;
 struct Loaded {
     keyspace: String,
     server: Promkairos,
-    /// Many points of few series.
+    /// Load of many points for few series.
     load: Load,
-    /// New series all the time, in new windows: numbers of those that are acknowledged.
+    /// Numbers of the acknowledged new series, which begin all the time in new windows.
     new: Mutex<BTreeSet<u32>>,
     _data: TempDir,
 }
@@ -35,7 +36,7 @@ struct Loaded {
 impl Loaded {
     async fn start(keyspace: String, backend: Backend) -> Self {
         let data = tempfile::tempdir().expect("a folder");
-        // The last flush has to pass on a slow machine too: nobody repeats it.
+        // The last flush is not repeated, so it must succeed on a slow machine too.
         let flags = [
             "--flush-interval=200ms",
             "--cassandra-request-timeout=30s",
@@ -61,7 +62,7 @@ impl Loaded {
                 let answer = self.server.write(Message::V1, body).await.expect("it answers");
                 if answer.status == 204 {
                     self.new.lock().expect("nobody panics").insert(number);
-                    // A flush of what has come together meanwhile is to end within its time.
+                    // The pause keeps flushes small enough to end within the timeout.
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
                 back_off(answer.status).await;
@@ -70,7 +71,7 @@ impl Loaded {
         futures::join!(points, series);
     }
 
-    /// Waits until more of both is acknowledged than now.
+    /// Waits until more points and more new series are acknowledged.
     async fn goes_on(&self) {
         let count = || (self.load.acknowledged(), self.new.lock().expect("nobody panics").len());
         let before = count();
@@ -98,7 +99,7 @@ async fn back_off(status: u16) {
     }
 }
 
-/// Runs a script of it while the load goes on.
+/// Runs an action on Cassandra in a blocking thread, while the load continues.
 async fn of_cassandra(cassandra: &Arc<OwnCassandra>, script: fn(&OwnCassandra)) {
     let cassandra = Arc::clone(cassandra);
     spawn_blocking(move || script(&cassandra)).await.expect("it is done");
@@ -142,8 +143,8 @@ async fn a_cassandra_that_is_killed_loses_nothing_and_leaves_no_data_without_ind
     }
 }
 
-/// Cassandra reads its list of tables when it starts, and only then what its log says of the list. Killed
-/// before the list was on the disk, as here, it lists tables that it does not know.
+/// At its start Cassandra reads its list of tables first, and then the changes of the list in its log.
+/// If it was killed before the list was on disk, as here, it lists tables that it does not know.
 #[tokio::test(flavor = "multi_thread")]
 async fn tables_that_a_killed_cassandra_forgot_are_made_again() {
     let start =
@@ -161,8 +162,8 @@ async fn tables_that_a_killed_cassandra_forgot_are_made_again() {
     load.check(&server).await;
 }
 
-/// Cassandra keeps the statements that were prepared on its disk, but for those on a table that was changed
-/// since: after a start it does not know them.
+/// Cassandra keeps prepared statements on disk, except statements on a table that was changed since:
+/// after a restart it does not know these.
 #[tokio::test(flavor = "multi_thread")]
 async fn statements_that_a_killed_cassandra_no_longer_knows_are_prepared_again() {
     let cassandra = Arc::new(spawn_blocking(OwnCassandra::start).await.expect("it starts"));
@@ -188,8 +189,8 @@ async fn statements_that_a_killed_cassandra_no_longer_knows_are_prepared_again()
     load.check_soon(&server).await;
 }
 
-/// As Cassandra is by default: what it acknowledged since it last synced its log is gone with a kill. The log of
-/// `--ack wal` has it still, also where this process is killed with it.
+/// By default a killed Cassandra loses the writes that it acknowledged since its last sync of the log. The log of
+/// `--ack wal` still has them, even if promkairos is killed at the same time.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_killed_cassandra_had_not_synced_is_written_again() {
     const FLAGS: [&str; 2] = ["--flush-interval=200ms", "--cassandra-request-timeout=30s"];
@@ -218,12 +219,12 @@ async fn what_a_killed_cassandra_had_not_synced_is_written_again() {
         })
         .await;
     }
-    // It is said at the start, but where the log keeps it.
+    // The start warns of this, except with a log that keeps the writes.
     let (address, keyspace) = (cassandra.address(), support::keyspace());
     let store = Backend::CassandraStore { address, keyspace };
     let store = Promkairos::ready(folders[3].path(), &store, &FLAGS).await;
-    for (server, is_told) in [(&store, true), (&servers[0], false), (&servers[2], true)] {
-        assert_eq!(server.process.log().contains(WARNING), is_told, "{}", server.process.log());
+    for (server, warns) in [(&store, true), (&servers[0], false), (&servers[2], true)] {
+    assert_eq!(server.process.log().contains(WARNING), warns, "{}", server.process.log());
     }
     servers[1].process.kill();
     of_cassandra(&cassandra, OwnCassandra::kill).await;

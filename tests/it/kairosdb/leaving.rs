@@ -1,5 +1,5 @@
-//! Leaving again, step by step as docs/kairosdb.md has it: KairosDB goes on alone, and what is
-//! removed is in nobody's way when promkairos comes back.
+//! Leaving promkairos by the steps of docs/kairosdb.md: KairosDB continues alone, and promkairos works
+//! again when it comes back, without the removed data.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::support;
 use crate::support::kairosdb::KairosDb;
 use crate::support::promkairos::{Backend, Promkairos};
 
-/// The statements of the page.
+/// The CQL statements of the page.
 fn statements() -> Vec<String> {
     const PAGE: &str = include_str!("../../../docs/kairosdb.md");
     let (_, rest) = PAGE.split_once("```sql\n").expect("statements");
@@ -36,7 +36,7 @@ async fn kairosdb_goes_on_alone() {
     let metric = &unique("left");
     kairosdb.ingest(metric, &tags(), "long", &[(AT, json!(1))]).await;
     send(&server, &labels(metric), &[(AT + 1, 1.5), (AT + 2, f64::NAN)]).await;
-    // The end of the program brings to Cassandra what lies in its log.
+    // The end of the program flushes its log to Cassandra.
     let process = &mut server.process;
     assert!(process.terminate().success(), "{}", process.log());
     kairosdb_shows(&kairosdb, metric, &[AT, AT + 1]).await;
@@ -49,7 +49,7 @@ async fn kairosdb_goes_on_alone() {
         .rows("SELECT key FROM {k}.service_index WHERE service = 'prometheus' ALLOW FILTERING")
         .await;
     assert!(ours.iter().all(|(key,)| key.is_none()), "{ours:?}");
-    // KairosDB misses nothing of what was taken away; who comes back would, and is told so.
+    // KairosDB does not need the removed rows. A returning promkairos does, and the doctor reports them.
     let report = examine(&keyspace, settings()).await;
     let want = BTreeMap::from([(metric.clone(), BTreeSet::from([Kind::MissingName]))]);
     assert_eq!(left(&report), want, "{report:#?}");
@@ -60,7 +60,7 @@ async fn kairosdb_goes_on_alone() {
     kairosdb_shows(&kairosdb, metric, &[AT, AT + 1, AT + 3]).await;
     kairosdb.delete(metric).await;
     kairosdb_shows(&kairosdb, metric, &[]).await;
-    // Back again: what KairosDB cannot see is all that is left, and both go on.
+    // promkairos is back: only data that KairosDB cannot see is left, and both continue.
     let store = keyspace.open().await;
     let all = [matcher("__name__", MatchOp::Regex, &format!("{metric}.*"))];
     assert!(read(&store, &all, TimeRange::ALL).await.is_empty(), "no list has it");

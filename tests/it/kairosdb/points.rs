@@ -1,4 +1,4 @@
-//! Random points for both writers, and what each of the two then answers.
+//! Random points for both writers, and the answers of both.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::support::kairosdb::{KairosDb, KairosSeries, TagMap};
 use crate::support::promkairos::{Message, Promkairos};
 use crate::support::remote_read::{LabelMap, Point};
 
-/// Values by time; in two types there may be two at one.
+/// Values by time; one time may have two values, in two types.
 pub(super) type Values = BTreeMap<i64, Vec<f64>>;
 
 /// Names of tags that the series may have.
@@ -67,7 +67,7 @@ pub(super) fn random_cases(
     cases.into_iter().map(case).collect()
 }
 
-/// Often at the edges of rows, in bursts, and now and then long ago.
+/// A time that is often at the edge of a row, often in a burst, and sometimes long ago.
 fn random_time(random: &mut StdRng) -> i64 {
     const YEAR: i64 = 365 * 24 * 3_600_000;
     const WIDTH: i64 = 1_814_400_000;
@@ -92,7 +92,7 @@ fn random_value(random: &mut StdRng, data_type: &str) -> Json {
     }
 }
 
-/// The cells that these cases become: of two points in one cell nobody can tell which is left.
+/// The number of cells of these cases: which of two points in one cell is left is unknown.
 pub(super) fn cells(cases: &[&Case], spec: RowSpec) -> usize {
     let cell = |time: &i64| {
         let (row_time, offset) = spec.split(*time);
@@ -105,7 +105,7 @@ pub(super) fn cells(cases: &[&Case], spec: RowSpec) -> usize {
     cases.iter().map(count).sum()
 }
 
-/// What KairosDB answers, as series of Prometheus.
+/// An answer of KairosDB as series of Prometheus.
 pub(super) fn of_kairosdb(metric: &str, series: Vec<KairosSeries>) -> BTreeMap<LabelMap, Values> {
     let mut all: BTreeMap<LabelMap, Values> = BTreeMap::new();
     for series in series {
@@ -120,7 +120,7 @@ pub(super) fn of_kairosdb(metric: &str, series: Vec<KairosSeries>) -> BTreeMap<L
     all
 }
 
-/// What the program answers for a metric by remote read; no histograms.
+/// The program's remote-read answer for a metric without histograms.
 pub(super) async fn of_promkairos(
     server: &Promkairos,
     metric: &str,
@@ -137,7 +137,7 @@ pub(super) async fn of_promkairos(
     Ok(floats.filter(|(_, points)| !points.is_empty()).collect())
 }
 
-/// Every time has one value of ours, and it is one of KairosDB's.
+/// Fails unless every time has one value of ours that is also a value of KairosDB.
 pub(super) fn agree(
     ours: &BTreeMap<LabelMap, BTreeMap<i64, f64>>,
     theirs: &BTreeMap<LabelMap, Values>,
@@ -175,7 +175,7 @@ pub(super) async fn post(server: &Promkairos, request: &Request) {
     assert!(matches!(answer.status, 200 | 204), "{answer:?}");
 }
 
-/// Waits until KairosDB shows points of a metric at these times and no others.
+/// Waits until KairosDB returns points of a metric at these times and no others.
 pub(super) async fn kairosdb_shows(kairosdb: &KairosDb, metric: &str, times: &[i64]) {
     let want: BTreeSet<i64> = times.iter().copied().collect();
     let is_right = |series: &[KairosSeries]| {

@@ -1,4 +1,4 @@
-//! The read cache beside a real KairosDB, which tells nobody of what it writes late.
+//! The read cache beside a real KairosDB, which does not announce its late writes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::cassandra::read_cache::{Cached, Opened};
 use crate::support::kairosdb::KairosDb;
 use crate::support::{self, eventually};
 
-/// For how long what was read for the first time is used.
+/// How long points are used after their first read.
 const FIRST: Duration = Duration::from_secs(10);
 
 /// The times of all points of a metric.
@@ -28,8 +28,8 @@ async fn times(opened: &Opened, metric: &str) -> Vec<i64> {
     all.values().flatten().map(|point| point.timestamp).collect()
 }
 
-/// Both write into settled time, in random turns, and what was written is read, through a cache whose clock is moved.
-/// It shows what a promkairos wrote at once, and all that a KairosDB wrote as soon as what was read before is over.
+/// Both write into settled time, in random order, and the points are read through a cache whose clock is moved.
+/// Points of a promkairos are visible at once, and points of a KairosDB as soon as the earlier read has expired.
 #[tokio::test]
 async fn unions_of_both_writers_are_seen_when_what_was_read_is_over() {
     let kairosdb = KairosDb::shared(TimeUnit::Milliseconds).await;
@@ -62,7 +62,7 @@ async fn unions_of_both_writers_are_seen_when_what_was_read_is_over() {
                         found.iter().map(|series| series.values.len()).sum::<usize>() == count
                     })
                     .await;
-                // All that was read before is over then: it was changed each time.
+                // All earlier reads expire then: the points were changed each time.
                 time.fetch_add(FIRST.as_millis() as i64, Ordering::Relaxed);
             }
         }
@@ -72,7 +72,7 @@ async fn unions_of_both_writers_are_seen_when_what_was_read_is_over() {
         assert_eq!(store.metrics.rows_read.get(), rows, "a second read comes from the cache");
     }
     assert!(by_kairosdb > 0);
-    // Unchanged, it is used for twice as long each time.
+    // Unchanged points are used twice as long after each read.
     for doublings in 1..5 {
         time.fetch_add(FIRST.as_millis() as i64 * (1 << (doublings - 1)), Ordering::Relaxed);
         let rows = store.metrics.rows_read.get();
@@ -86,7 +86,7 @@ async fn unions_of_both_writers_are_seen_when_what_was_read_is_over() {
     }
 }
 
-/// The TTLs are those that KairosDB was asked for.
+/// Points expire by the TTL of the request to KairosDB.
 #[tokio::test]
 async fn what_kairosdb_wrote_with_a_time_to_live_goes() {
     let kairosdb = KairosDb::shared(TimeUnit::Milliseconds).await;

@@ -1,4 +1,4 @@
-//! The series of a window in memory: what is read, when it is read again, and what is never read.
+//! The series cache: which windows are read, when they are read again, and which are never read.
 
 use std::time::SystemTime;
 
@@ -19,7 +19,7 @@ fn host(n: usize) -> Labels {
     labels(&[("__name__", "m"), ("host", &format!("h{n}")), ("group", &format!("g{}", n % 25))])
 }
 
-/// Writes that many series, and waits until what is read of them is good for the next query.
+/// Writes `series` series, and waits until a query is answered from the cache.
 async fn fill(keyspace: &TestKeyspace, store: &CassandraStore, series: usize) {
     for from in (0..series).step_by(2_000) {
         let mut request = Request::default();
@@ -28,7 +28,7 @@ async fn fill(keyspace: &TestKeyspace, store: &CassandraStore, series: usize) {
         }
         assert!(request.write(store).await.rejections.is_empty());
     }
-    // A window that was just written to is read once more: another reader sees when it is not.
+    // A window is read again shortly after a write; a new store shows when it is not read again.
     let (other, metrics) = open(keyspace.options()).await;
     eventually("the window is answered from memory", async || {
         let hits = metrics.series_cache_hits.get();
@@ -56,7 +56,7 @@ async fn only_what_is_selected_is_read_and_the_index_only_once() {
     let group = [Matcher::equal(METRIC_NAME, "m"), Matcher::equal("group", "g7")];
     assert_eq!(read(&store, &group, TimeRange::ALL).await.len(), 400);
     assert_eq!(metrics.rows_read.get(), 400, "no points of the other 9,600");
-    // One window: nothing of this metric stands under our own table name.
+    // One window was read: the metric has no rows under our own table name.
     assert_eq!(metrics.series_cache_reads.get(), 1);
     let hits = metrics.series_cache_hits.get();
     let one = [Matcher::equal(METRIC_NAME, "m"), Matcher::equal("host", "h77")];
@@ -84,10 +84,10 @@ async fn own_writes_are_seen_at_once_and_without_another_read() {
         Request::default().floats(&host(n), &[(1_000, 1.0)]).write(&store).await;
         assert_eq!(count(&store, &named("m")).await, n + 1);
     }
-    // Now and then it is read again for what a neighbour may have hidden behind our writes.
+    // The window is sometimes read again, for rows of a neighbour that our writes may hide.
     reads = metrics.series_cache_reads.get() - reads;
     assert!(reads < 20, "{reads} reads for 20 new series");
-    // Deletes too: all of a window that was closed long ago takes its series.
+    // Deletes too: a delete of all points in a window that closed long ago removes its series.
     store.delete(&named("m"), TimeRange::ALL).await.expect("deleted");
     assert_eq!(count(&store, &named("m")).await, 0);
     Request::default().floats(&host(1), &[(1_000, 1.0)]).write(&store).await;
@@ -120,7 +120,7 @@ async fn a_neighbours_series_is_seen_by_the_next_query() {
     keyspace.drop().await;
 }
 
-/// Labels are answered as before until this process knows better.
+/// Labels are answered from memory until this process writes an index row.
 #[tokio::test]
 async fn labels_are_answered_from_memory_until_an_index_row_is_written() {
     let keyspace = TestKeyspace::new().await;
@@ -141,7 +141,7 @@ async fn labels_are_answered_from_memory_until_an_index_row_is_written() {
     assert_eq!(all[1], ["m"]);
     assert_eq!(all[2], ["h0", "h1", "h2"]);
     assert_eq!((ask(5_000).await, metrics.label_answer_hits.get()), (all, 3));
-    // Acknowledged is shown, deleted is not: a new name, and then one less.
+    // An acknowledged series adds its label name, and a delete removes it.
     let other = labels(&[("__name__", "n"), ("host", "x"), ("rack", "r")]);
     Request::default().floats(&other, &[(1_000, 1.0)]).write(&store).await;
     let all = ask(2_000).await;
@@ -156,7 +156,8 @@ async fn labels_are_answered_from_memory_until_an_index_row_is_written() {
     keyspace.drop().await;
 }
 
-/// What another process has indexed is not written again by us, but acknowledged: so it is seen.
+/// This process does not rewrite index rows of another process, but acknowledges samples for them, so it
+/// must find the series.
 #[tokio::test]
 async fn a_series_that_another_process_indexed_is_seen_once_it_is_acknowledged_here() {
     let keyspace = TestKeyspace::new().await;

@@ -1,4 +1,4 @@
-//! Drops of partitions with many rows: few tombstones are left, and what KairosDB wrote stays.
+//! Drops of index partitions with many rows: few tombstones are left, and the rows of KairosDB stay.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ fn all_series() -> Vec<Labels> {
     all
 }
 
-/// Writes a finite float of each series, so there are rows of one table name.
+/// Writes a finite float of each series, so all rows have one table name.
 async fn fill(store: &CassandraStore, all: &[Labels]) {
     for part in all.chunks(3_000) {
         let add = |request: Request, series: &Labels| request.floats(series, &[(WIDTH, 1.0)]);
@@ -41,7 +41,7 @@ async fn fill(store: &CassandraStore, all: &[Labels]) {
     }
 }
 
-/// Drops the index of `m`, which is no longer configured, and waits for the end.
+/// Drops the index of `m`, which is no longer configured, and waits for the end of the job.
 async fn drop_index(store: &CassandraStore) -> Job {
     eventually("it may be dropped", async || {
         let begun = store.begin_tag_index_job("m", JobKind::Drop, 1_000_000).await;
@@ -64,7 +64,7 @@ async fn rows(keyspace: &TestKeyspace) -> (Vec<IndexRow>, bool) {
     let warns = result.warnings().any(|warning| warning.contains("tombstone"));
     let result = result.into_rows_result().expect("rows");
     let rows = result.rows::<IndexRow>().expect("their type").map(|row| row.expect("a row"));
-    // A partition whose rows are all deleted keeps `mtime`: then it has one row of nulls.
+    // A partition whose rows are all deleted keeps `mtime` and has one row of nulls.
     (rows.filter(|(hash, _)| hash.is_some()).collect(), warns)
 }
 
@@ -87,7 +87,7 @@ async fn a_partition_of_many_rows_goes_as_one_tombstone() {
     let job = drop_index(&store).await;
     assert_eq!((job.deleted, job.left), (SERIES, 0));
     assert_eq!(rows(&keyspace).await, (vec![], false));
-    // What is written from then on stands above the tombstone.
+    // Later rows have a newer stamp than the tombstone.
     store.configure_tag_index(list(&[("m", &["job"])]));
     let tags = vec![matcher("row", Equal, "7"), matcher("job", Equal, "node")];
     let matchers = [named("m"), tags].concat();
@@ -123,7 +123,7 @@ async fn rows_of_kairosdb_stay_and_ours_go_in_portions() {
     assert_eq!(left.len() as u64, SERIES - PORTION + 1);
     assert_eq!(left.last(), Some(&(Some(i32::MAX), Some(tags.clone()))));
     assert!(warns, "a read that passes over {PORTION} tombstones is warned of");
-    // The rest goes with the next one.
+    // The next drop deletes the rest.
     let job = drop_index(&store).await;
     assert_eq!((job.deleted, job.left), (SERIES - PORTION, 0));
     assert_eq!(rows(&keyspace).await.0, [(Some(i32::MAX), Some(tags))]);
@@ -136,7 +136,7 @@ async fn rows_that_kairosdb_wrote_too_stay() {
     let store = open(&keyspace, &[("m", &["job"])]).await;
     fill(&store, &all_series()).await;
     let ours = rows(&keyspace).await.0;
-    // Every row of the partition is one of ours, and one in ten is KairosDB's as well.
+    // Every row of the partition is ours, and KairosDB wrote one in ten as well.
     let both: Vec<IndexRow> = ours.into_iter().step_by(10).collect();
     for (hash, tags) in &both {
         let tags = tags.as_ref().expect("tags");
@@ -164,7 +164,7 @@ async fn a_drop_that_is_begun_again_takes_no_second_portion() {
         if status.tags.is_empty() { Ok(()) } else { Err(format!("{status:?}")) }
     })
     .await;
-    // As a process leaves it that was killed within the window.
+    // The state of a drop whose process was killed within the window.
     let begun = format!(
         "{{\"format\":1,\"kind\":\"drop\",\"state\":\"running\",\"windows_done\":0,\"windows\":1,\
          \"rows\":0,\"rows_per_second\":1000000,\"owner\":\"gone\",\"touched\":0,\
@@ -177,7 +177,7 @@ async fn a_drop_that_is_begun_again_takes_no_second_portion() {
     assert_eq!((job.state, job.error.as_deref()), (JobState::Done, None));
     assert_eq!((job.deleted, job.left), (0, SERIES));
     assert_eq!(rows(&keyspace).await.0.len() as u64, SERIES + 1);
-    // A drop of its own does.
+    // A new drop does.
     let job = drop_index(&store).await;
     assert_eq!((job.deleted, job.left), (PORTION, SERIES - PORTION));
     keyspace.drop().await;

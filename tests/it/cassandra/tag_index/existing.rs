@@ -1,4 +1,4 @@
-//! A list that begins over a keyspace with data: what stands already is found, wherever it lies.
+//! A list of tags that begins over a keyspace with data: existing data is found, in every window.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -50,7 +50,7 @@ async fn points_of_any_time_are_found_by_tags_that_are_listed_later() {
             let range = TimeRange::new(at, at + 1);
             assert_eq!(paths(&store, &matchers, range).await, ["row_keys"], "{list:?} {metric}");
         }
-        // Behind all that stood the index leads to everything.
+        // After the last window with old data the index leads to everything.
         let new = TimeRange::new(row_time(ahead) + WIDTH, row_time(ahead) + 2 * WIDTH - 1);
         for (metric, _) in metrics {
             write(&store, &some_series(metric), new.start).await;
@@ -63,8 +63,8 @@ async fn points_of_any_time_are_found_by_tags_that_are_listed_later() {
     }
 }
 
-/// What a KairosDB leaves that deletes a metric in the live window: `row_keys`, and nothing that
-/// leads there.
+/// The state after a KairosDB has deleted a metric in the live window: rows in `row_keys`, and no
+/// time index rows that lead there.
 pub(super) async fn forget_window(keyspace: &TestKeyspace, metric: &str) {
     for cql in [
         format!("DELETE FROM {{k}}.row_key_time_index WHERE metric = '{metric}'"),
@@ -80,8 +80,8 @@ pub(super) async fn forget_window(keyspace: &TestKeyspace, metric: &str) {
 const METRIC_NAMES: &str = "textAsBlob('metric_names')";
 const OUR_NAMES: &str = "textAsBlob('prometheus_metric_names')";
 
-/// The window of a point comes back, as it does when somebody writes there again who remembers
-/// the rows of `row_keys`.
+/// Writes the time index rows of a window again, as a writer does that remembers the rows of
+/// `row_keys`.
 pub(super) async fn remember_window(keyspace: &TestKeyspace, metric: &str, at: i64) {
     for table in ["data_points", "prometheus"] {
         let insert = "INSERT INTO {k}.row_key_time_index (metric, table_name, row_time) \

@@ -1,4 +1,4 @@
-//! Builds and drops: what they cover, while everything runs and processes come and go.
+//! Builds and drops: what they cover, also under load and while processes start and end.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::support::{self, eventually};
 
-/// Builds the index of a metric and waits for the end.
+/// Builds the index of a metric and waits for the end of the job.
 pub(super) async fn build(store: &CassandraStore, metric: &str) -> Job {
     store.begin_tag_index_job(metric, JobKind::Build, 100_000).await.expect("it begins");
     ended(store, metric).await
@@ -88,7 +88,7 @@ async fn a_job_goes_on_in_another_process() {
         }
     })
     .await;
-    // Its tasks end, and it says nothing to anybody: as if it were killed.
+    // The tasks of the store end without a word, as in a killed process.
     drop(store);
     let matchers = [named("m"), vec![matcher("host", Equal, "a")]].concat();
     let range = TimeRange::new(0, 6 * WIDTH - 1);
@@ -122,13 +122,13 @@ async fn a_drop_takes_the_rows_of_what_is_no_longer_indexed() {
     eventually("it may be dropped", async || begin("m", JobKind::Drop).await).await;
     let job = ended(&store, "m").await;
     assert!(job.state == JobState::Done && job.deleted > 0, "{job:?}");
-    // There is nothing left to go.
+    // No row is left to delete.
     begin("m", JobKind::Drop).await.expect("it begins");
     let again = ended(&store, "m").await;
     assert_eq!((again.state, again.rows, again.deleted), (JobState::Done, job.rows, 0));
     let rows = "SELECT metric, data_type FROM {k}.tag_indexed_row_keys";
     let left: Vec<(String, Option<String>)> = keyspace.rows(rows).await;
-    // The static column of a partition stays and leads to nothing.
+    // The static column of a partition stays, without rows.
     let left: Vec<_> = left.into_iter().filter(|(_, data_type)| data_type.is_some()).collect();
     assert!(!left.is_empty() && left.iter().all(|(metric, _)| metric == "n"), "{left:?}");
     let matchers = [named("m"), vec![matcher("host", Equal, "a")]].concat();
@@ -177,7 +177,7 @@ async fn a_build_covers_what_no_list_and_no_time_index_has() {
     }
 }
 
-/// Nobody can tell when a row of KairosDB expires; a row of the index that goes first would hide it.
+/// The expiry of a KairosDB row is unknown; an index row that expires first would hide it.
 #[tokio::test]
 async fn a_build_writes_rows_that_last_as_long_as_what_they_lead_to() {
     let keyspace = TestKeyspace::new().await;
@@ -212,7 +212,7 @@ async fn a_build_writes_rows_that_last_as_long_as_what_they_lead_to() {
     keyspace.drop().await;
 }
 
-/// Windows in which more was deleted than a Cassandra reads past, side by side on its ring.
+/// More tombstones than Cassandra reads past; the windows with them are neighbours on its ring.
 const DEAD: i32 = 110_000;
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! Neighbours that write no index rows for tags: seen where nobody vouches for them, found out by
-//! the audit where somebody does.
+//! Neighbours that write no index rows for tags: with `verify` they are detected at once, and with
+//! `configured` by the audit.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use super::jobs::build;
 use super::{WIDTH, found, indexing, open, paths, scan, series, states, write};
 use crate::support::eventually;
 
-/// Puts a series as a neighbour does that writes no index rows for tags.
+/// Writes a series as a neighbour that writes no index rows for tags.
 pub(super) async fn neighbour_writes(keyspace: &TestKeyspace, series: &Labels, row_time: i64) {
     let tags: BTreeMap<String, String> = series
         .iter()
@@ -57,8 +57,8 @@ async fn a_neighbour_without_index_rows_is_seen_where_nobody_vouches_for_it() {
     keyspace.drop().await;
 }
 
-/// What is in memory is taken for good as long as `mtime` stays, which says little: not for longer
-/// than docs/kairosdb.md promises, 30 s or 50 times what the reading took.
+/// Cached series are used while `mtime` does not change, but `mtime` does not show every write. So
+/// they are used for at most 30 s or 50 times the read, as docs/kairosdb.md promises.
 #[tokio::test]
 async fn what_memory_hides_of_a_neighbour_it_does_not_hide_for_long() {
     let keyspace = TestKeyspace::new().await;
@@ -81,7 +81,7 @@ async fn what_memory_hides_of_a_neighbour_it_does_not_hide_for_long() {
     })
     .await;
     let promised = Duration::from_secs(30).max((read - begin) * 50);
-    // Its `mtime` is stamped before ours, and loses.
+    // The neighbour's `mtime` has an older stamp than ours, and loses.
     let theirs = series("m", &[("host", "a"), ("by", "kairosdb")]);
     neighbour_writes(&keyspace, &theirs, 0).await;
     assert_eq!(found(&verifying, &matchers, TimeRange::ALL).await, std::slice::from_ref(&ours));
@@ -93,14 +93,14 @@ async fn what_memory_hides_of_a_neighbour_it_does_not_hide_for_long() {
     keyspace.drop().await;
 }
 
-/// A type that is none of Prometheus is left out and counted, whichever index leads to it.
+/// Points of a type that Prometheus lacks are left out and counted, whichever index leads to them.
 #[tokio::test]
-async fn types_that_are_not_shown_are_counted_on_both_paths() {
+async fn types_that_are_left_out_are_counted_on_both_paths() {
     for (tags, path) in [(&[][..], "row_keys"), (&["host"][..], "host")] {
         let keyspace = TestKeyspace::new().await;
         let telemetry = Metrics::new();
         let list: &[(&str, &[&str])] = if tags.is_empty() { &[] } else { &[("m", tags)] };
-        // Of a window that memory has no room for, some rows are counted twice.
+        // In a window that does not fit into the cache, some rows are counted twice.
         let options = Options { series_cache_bytes: 1 << 20, ..indexing(&keyspace, list) };
         let store = crate::support::cassandra::open(options, &telemetry.cassandra).await;
         let ours = series("m", &[("host", "a")]);
