@@ -39,8 +39,8 @@ async fn open(options: Options) -> SharedStore {
     Arc::new(support::cassandra::open(options, &CassandraMetrics::default()).await)
 }
 
-/// Points are spread at random over three stores. The model is one store that gets the same points,
-/// those of the winning store last.
+/// Points are spread at random over three stores. The model is one store that gets the same points;
+/// the points of the winning store are written last.
 #[tokio::test]
 async fn what_several_stores_hold_is_one_answer() {
     let mut random = StdRng::seed_from_u64(support::seed());

@@ -130,12 +130,12 @@ async fn a_query_whose_client_goes_away_ends() {
     let timed = "promkairos_http_request_duration_seconds_count{handler=\"/api/v1/query\"} ";
     is(timed, 1.0).await.expect("timed");
     let log = server.process.log();
-    let told =
+    let line =
         |level: &str, what: &str| log.lines().find(|one| one.contains(level) && one.contains(what));
-    let slow = told("WARN", "slow query: sum(max_over_time(").expect(&log);
+    let slow = line("WARN", "slow query: sum(max_over_time(").expect(&log);
     assert!(slow.contains(": the client went away"), "{slow}");
     assert!(slow.contains("samples_read=") && slow.contains("queued="), "{slow}");
-    told("DEBUG", "code=499").expect(&log);
+    line("DEBUG", "code=499").expect(&log);
     let (status, answer) = query(&url, "1").await;
     assert_eq!(status, 200, "{answer}");
 }

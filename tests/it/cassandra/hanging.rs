@@ -49,7 +49,7 @@ async fn open_impatient(
 }
 
 /// The identifier of the statement that deletes a row of `row_keys`, to find its frames. Cassandra
-/// derives the identifier from the text, so the text is exactly that of the store.
+/// derives the identifier from the text, so this text equals the text in the store.
 async fn delete_of_row_keys(keyspace: &TestKeyspace) -> Vec<u8> {
     let cql = format!(
         "DELETE value FROM \"{}\".row_keys USING TIMESTAMP ? WHERE metric = ? AND table_name = ? \

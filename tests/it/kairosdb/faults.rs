@@ -224,7 +224,7 @@ async fn what_a_killed_cassandra_had_not_synced_is_written_again() {
     let store = Backend::CassandraStore { address, keyspace };
     let store = Promkairos::ready(folders[3].path(), &store, &FLAGS).await;
     for (server, warns) in [(&store, true), (&servers[0], false), (&servers[2], true)] {
-    assert_eq!(server.process.log().contains(WARNING), warns, "{}", server.process.log());
+        assert_eq!(server.process.log().contains(WARNING), warns, "{}", server.process.log());
     }
     servers[1].process.kill();
     of_cassandra(&cassandra, OwnCassandra::kill).await;

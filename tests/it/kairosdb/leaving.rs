@@ -1,5 +1,5 @@
-//! Leaving promkairos by the steps of docs/kairosdb.md: KairosDB continues alone, and promkairos works
-//! again when it comes back, without the removed data.
+//! Leaving promkairos by the steps of docs/kairosdb.md: KairosDB continues alone, and a later return to
+//! promkairos works without the removed data.
 
 use std::collections::{BTreeMap, BTreeSet};
 
