@@ -1,5 +1,5 @@
-//! Commands that only ask or print: `check-config`, `health`, and what is made from the definitions of
-//! the command line: the page of all settings, completions, manual pages.
+//! Commands that only ask or print: `check-config`, `health`, and the output generated from the definitions of the
+//! command line: the page of all settings, completions, manual pages.
 //!
 //! `UPDATE_EXPECT=1` writes the page anew.
 
@@ -53,7 +53,7 @@ fn what_is_in_force_is_shown_with_who_said_it() {
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 2);
 }
 
-/// What a start would log (see `memory`) is told before it, and is no reason to refuse.
+/// `check-config` prints the warnings of a start (see `memory`). They do not make it fail.
 #[test]
 fn what_a_start_would_warn_of_is_shown() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -142,7 +142,7 @@ fn what_serve_would_refuse_is_refused_with_its_place() {
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).expect("UTF-8");
     assert_eq!(said, "promkairos: absent.toml: No such file or directory (os error 2)\n");
-    // What only the store knows to be wrong.
+    // Errors that only the store can find.
     let arguments = ["check-config", "--store=cassandra", "--retention=30y"];
     let checked = run(folder.path(), &arguments, &[]);
     let served =
@@ -155,7 +155,7 @@ fn what_serve_would_refuse_is_refused_with_its_place() {
     assert_eq!(last(&checked.stderr), last(&served.stderr));
 }
 
-/// A password where none belongs is not repeated, whoever is told.
+/// A password in the wrong place is never printed.
 #[test]
 fn what_stands_in_tables_is_never_printed() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -202,7 +202,7 @@ async fn health_is_an_exit_code() {
     let url = server.url("");
     assert_eq!(ask(&url, &[]), (Some(0), "Prometheus Server is Healthy.\n".into()));
     assert_eq!(ask(&url, &["--ready"]), (Some(0), "Prometheus Server is Ready.\n".into()));
-    // Without --server the address is that of the settings.
+    // Without --server the address comes from the settings.
     let port = server.address.port();
     for listen in [format!("127.0.0.1:{port}"), format!("0.0.0.0:{port}")] {
         let output = run(root(), &["health"], &[("PROMKAIROS_LISTEN", &listen)]);
@@ -211,10 +211,10 @@ async fn health_is_an_exit_code() {
         let output = run(root(), &["health", "--ready", &flag], &[]);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
     }
-    // Whoever answers otherwise is not healthy: there is no such page.
+    // A server that answers otherwise is not healthy: there is no such page.
     let (code, said) = ask(&server.url("/nowhere"), &[]);
     assert_eq!((code, &*said), (Some(1), "404: 404 page not found\n"));
-    // Nor is who takes the connection and says nothing.
+    // Neither is a server that accepts the connection and sends nothing.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}", silent.local_addr().expect("bound"));
     let (code, said) = ask(&url, &[]);
@@ -244,7 +244,7 @@ fn health_sends_no_credentials_and_refuses_wrong_arguments() {
     assert_eq!(head[0], "GET /-/healthy HTTP/1.1", "{head:?}");
     let sent = head.join("\n").to_lowercase();
     assert!(!sent.contains("authorization") && !sent.contains("t0k3n"), "{sent}");
-    // Nobody listens any more: what is wrong with the command is found before.
+    // Nobody listens any more: errors in the command are found before it connects.
     for file in ["--server-token-file=absent", "--server-ca=absent"] {
         let output = ask(file);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
@@ -280,7 +280,7 @@ fn a_login_in_a_url_is_refused_and_not_repeated() {
         check(&["copy", "--from", url, "--to=embedded:x", "--json"], "--from");
         check(&["copy", "--from=embedded:x", "--to", url], "--to");
     }
-    // No file with progress either.
+    // No file with progress was written either.
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
 }
 
@@ -318,7 +318,7 @@ fn the_help_of_a_command_that_uses_no_setting_shows_none() {
         assert!(help.lines().count() < 60, "{help}");
     }
     assert!(printed(&["health", "--help"]).contains("--server-ca"));
-    // They may be there all the same.
+    // Flags that a help page does not list are accepted nevertheless.
     let output = run(root(), &["completions", "bash", "--store=embedded"], &[]);
     assert!(output.status.success(), "{output:?}");
     assert!(printed(&["serve", "--help"]).contains("--wal-limit"));
@@ -341,13 +341,13 @@ fn completions_know_commands_and_flags() {
         );
         let bash = Command::new("bash").args(["-c", &asked, "bash"]).arg(script.path()).output();
         let output = bash.expect("bash");
-        // What belongs to an interactive shell is refused there, which changes no words.
+        // An interactive shell's options fail in this shell, which does not change the words.
         String::from_utf8(output.stdout).expect("UTF-8")
     };
     assert_eq!(complete("--wal-", "--wal-", "promkairos"), "--wal-limit\n");
     assert_eq!(complete("--store ''", "", "--store"), "embedded cassandra\n");
     assert_eq!(complete("serve --ack s", "s", "--ack"), "store\n");
-    // No files of the folder where it is asked.
+    // Completion does not list the files of the current folder.
     assert_eq!(complete("--listen ''", "", "--listen").trim(), "");
     assert!(complete("--config ''", "", "--config").contains("tmp"));
 }

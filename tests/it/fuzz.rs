@@ -1,7 +1,7 @@
-//! The bytes that fuzzing found worth keeping, and random changes of them, through every fuzz target.
+//! The inputs that fuzzing found worth keeping, and random changes of them, through every fuzz target.
 //!
-//! `tests/data/fuzz/TARGET/` holds small inputs that reach different code, and every input that once
-//! made a target fail. It does not search: that is what `cargo fuzz` is for.
+//! `tests/data/fuzz/TARGET/` holds small inputs that reach different code, and every input that
+//! once made a target fail. These tests do not search for new inputs; `cargo fuzz` does.
 
 use std::fs;
 use std::path::PathBuf;
@@ -27,13 +27,14 @@ fn kept(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     kept
 }
 
-/// Says which input it was when a target fails.
+/// Panics with the origin of the input when a target fails.
 fn check(target: &str, origin: &str, data: &[u8]) {
     let outcome = std::panic::catch_unwind(|| targets::check(target, data));
     assert!(outcome.is_ok(), "{target} fails with {origin}: {}", data.escape_ascii());
 }
 
-/// A few random changes: bits, numbers at their ends, pieces left out, doubled or of another input.
+/// Makes a few random changes: flipped bits, extreme numbers, pieces removed, doubled or taken from
+/// another input.
 fn changed(random: &mut StdRng, data: &[u8], other: &[u8]) -> Vec<u8> {
     let mut data = data.to_vec();
     for _ in 0..random.random_range(1..=4) {

@@ -1,5 +1,5 @@
-//! Heads of requests on the real program, mostly over raw connections: those that are too large, and those that a
-//! Prometheus answers in a way of its own.
+//! Heads of requests on the real program, mostly over raw connections: heads that are too large, and heads for which
+//! Prometheus has answers of its own.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use crate::limits::reached;
 use crate::support::eventually;
 use crate::support::promkairos::{Backend, Promkairos};
 
-/// What a refusal says whose limit is no setting.
+/// The text of a refusal whose limit is not a setting.
 const NO_SETTING: &str = "no setting changes that";
 
 async fn ready(data: &tempfile::TempDir) -> Promkairos {
     Promkairos::ready(data.path(), &Backend::Embedded, &[]).await
 }
 
-/// Everything that is answered until the connection is closed, which the server does.
+/// All bytes that are answered until the server closes the connection.
 async fn all_of(address: SocketAddr, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     stream.write_all(request).await.expect("it takes that");
@@ -32,7 +32,7 @@ async fn all_of(address: SocketAddr, request: &[u8]) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// Waits until as many heads as this are counted.
+/// Waits until this number of heads is counted.
 async fn are_counted(server: &Promkairos, count: f64) {
     eventually("the heads are counted", async || match reached(server, "http-head-size").await {
         Some(now) if now == count => Ok(()),
@@ -56,7 +56,7 @@ async fn a_large_head_over_http1_is_told_the_limit_and_counted() {
     let refused = [
         (head("", &header(140_000)), "431 ", "131072 bytes"),
         (head("", &many), "431 ", "over HTTP/1 100 headers"),
-        // Beyond all that is read of a head, and with more behind it.
+        // More bytes than the server reads of a head, followed by more.
         (head("", &header(5_000_000)), "431 ", "131072 bytes"),
         (head(&path(66_000), &header(66_000)), "431 ", "131072 bytes"),
         (head(&"a".repeat(66_000), ""), "414 ", "its path 65534"),
@@ -74,7 +74,7 @@ async fn a_large_head_over_http1_is_told_the_limit_and_counted() {
         }
         are_counted(&server, f64::from(count)).await;
     }
-    // A head that is no head has a text too, and is no limit.
+    // An invalid head gets a text too, and does not count as a limit.
     let answer =
         all_of(server.address, b"GET /-/healthy?a=\"b\" HTTP/1.1\r\nHost: a\r\n\r\n").await;
     assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("percent-encoded"), "{answer}");
@@ -87,7 +87,7 @@ async fn a_long_query_is_taken_however_it_comes() {
     let server = ready(&data).await;
     let value = |length: usize| "v".repeat(length);
     let mut stream = TcpStream::connect(server.address).await.expect("it listens");
-    // One after the other on a connection, whole and in pieces; the answer says what was asked.
+    // Several requests on one connection, whole and in pieces. Each answer repeats the request.
     for (length, piece) in
         [(10, 7), (100_000, 200_000), (70_000, 1_000), (20, 50), (120_000, 30_000)]
     {
@@ -161,9 +161,9 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// A GET of a path of any length, which clients do not send.
+/// A GET of a path of any length; client libraries refuse the longest.
 fn get(stream: u32, path: &str) -> Vec<u8> {
-    // GET, http, and a path and an authority as they are.
+    // GET, http, and path and authority as literals.
     let mut block = vec![0x82, 0x86, 0x04];
     match path.len() {
         short @ ..127 => block.push(short as u8),
@@ -218,7 +218,8 @@ async fn a_long_path_over_http2_is_refused_with_a_status_and_counted() {
         (1, 60_000, &[0x88], 0.0),
         (3, 70_000, &[0x08, 3, b'4', b'1', b'4'], 1.0),
         (5, 200_000, &[0x08, 3, b'4', b'1', b'4'], 2.0),
-        // The library's own 431 beyond what is read: a text of Huffman's code.
+        // The library's own 431 for heads beyond the limit of reading; the status is a
+        // Huffman-coded text.
         (7, 560_000, &[0x48, 0x83], 3.0),
     ];
     for (stream, bytes, status, count) in cases {
@@ -234,7 +235,7 @@ async fn a_long_path_over_http2_is_refused_with_a_status_and_counted() {
         }
         are_counted(&server, count).await;
     }
-    // The connection goes on.
+    // The connection stays usable.
     connection.write_all(&get(9, "/-/healthy")).await.expect("it takes that");
     let (kind, _, block) = next_of(&mut connection, 9).await;
     assert!(kind == HEADERS && block.starts_with(&[0x88]), "{kind} {block:x?}");
@@ -247,7 +248,7 @@ async fn heads_are_answered_as_go_answers_them() {
     let get =
         |headers: &str| format!("GET /-/healthy HTTP/1.1\r\n{headers}Connection: close\r\n\r\n");
     let post = |headers: &str| {
-        // What follows a body whose end is not known is no request.
+        // Bytes after a body of unknown length are not taken for a request.
         format!(
             "POST /api/v1/query HTTP/1.1\r\nHost: a\r\n{headers}\r\n\r\n0\r\n\r\n{}",
             get("Host: a\r\n")
@@ -262,7 +263,7 @@ async fn heads_are_answered_as_go_answers_them() {
         (get("Host: a\r\nhost: b\r\n"), 400, "400 Bad Request"),
         (get("Host: a b\r\n"), 400, "400 Bad Request: malformed Host header"),
         (get("Host: a/b\r\n"), 400, "400 Bad Request: malformed Host header"),
-        // HTTP/1.0 is older than the header.
+        // HTTP/1.0 has no such header.
         ("GET /-/healthy HTTP/1.0\r\n\r\n".to_owned(), 200, healthy),
         ("OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".to_owned(), 200, ""),
         (post("Transfer-Encoding: chunked, chunked"), 501, coding),
@@ -279,13 +280,13 @@ async fn heads_are_answered_as_go_answers_them() {
         let closes = head.contains("\r\nconnection: close");
         assert!(closes || request.contains("HTTP/1.0"), "{request}{answer}");
     }
-    // One without a text at all is empty, and says so.
+    // An answer without a body has a content length of 0.
     let options = b"OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     let answer = all_of(server.address, options).await;
     assert!(answer.contains("\r\ncontent-length: 0\r\n"), "{answer}");
 }
 
-/// Go's server looks for the names of compressions alone.
+/// Like the server of Go, ours looks only for the names of compressions.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_refuses_an_answer_that_is_not_compressed_has_it_all_the_same() {
     let data = tempfile::tempdir().expect("a folder");

@@ -1,5 +1,5 @@
-//! An acknowledgement is a promise: kill -9 at random moments, a store that goes away, a trace of
-//! the system calls, and damaged files.
+//! Acknowledged writes survive kill -9 at random moments, a store that goes away and damaged files;
+//! and a trace of the system calls shows that they are synced before the answer.
 
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ async fn kill_loses_nothing_cassandra_behind_the_log() {
     kill_rounds(&Backend::cassandra_wal()).await;
 }
 
-/// Each round: load, kill -9, in some rounds kill -9 again while it recovers, start, compare.
+/// Each round: load, kill -9, in some rounds kill -9 again during recovery, start, compare.
 async fn kill_rounds(backend: &Backend) {
     let rounds = if long() { 50 } else { 5 };
     let mut random = StdRng::seed_from_u64(seed());
@@ -91,12 +91,12 @@ async fn no_answer_leaves_before_its_record_is_synced() {
             assert_eq!(answer.expect("it answers").status, 204);
         }
     };
-    // One by one, and then together, which makes groups of records.
+    // One by one first, then at the same time, which makes groups of records.
     for number in 0..requests / 2 {
         one(number).await;
     }
     futures::future::join_all((requests / 2..requests).map(one)).await;
-    // strace passes the signal on only to itself: end the server by its own id.
+    // strace does not pass the signal on: end the server by its own process id.
     drop_traced(&mut server);
     let text = std::fs::read_to_string(&output).expect("a trace");
     let answers = trace::check(&text, data.to_str().expect("UTF-8"), MARKER);
@@ -141,7 +141,7 @@ async fn a_flipped_byte_after_a_kill_is_never_silent() {
     flipped_bytes(&Backend::Embedded, |server| server.process.kill()).await;
 }
 
-/// What the last run wrote is nowhere but in the log.
+/// The writes of the last run are in the log alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flipped_byte_of_the_log_before_cassandra_is_never_silent() {
     flipped_bytes(&Backend::cassandra_wal(), |server| server.process.kill()).await;
@@ -151,7 +151,7 @@ async fn flipped_bytes(backend: &Backend, stop: impl Fn(&mut Promkairos)) {
     let rounds = match (long(), backend) {
         (true, Backend::Embedded) => 300,
         (false, Backend::Embedded) => 24,
-        // Each of these connects to Cassandra first.
+        // Each of these rounds connects to Cassandra first.
         (true, _) => 80,
         (false, _) => 8,
     };
@@ -171,7 +171,7 @@ async fn flipped_bytes(backend: &Backend, stop: impl Fn(&mut Promkairos)) {
     let files = files_below(&data);
     assert!(files.len() >= 2, "{files:?}");
     for round in 0..rounds {
-        // Every file in turn, so that small ones are not missed.
+        // One file after the other, so that small ones are not missed.
         let file = &files[round % files.len()];
         let damaged = folder.path().join("damaged");
         copy(&data, &damaged);
@@ -183,7 +183,7 @@ async fn flipped_bytes(backend: &Backend, stop: impl Fn(&mut Promkairos)) {
     }
 }
 
-/// It refuses to start or to answer and names the file, or all data is right.
+/// The server refuses to start or to answer and names the file, or all data is right.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_part_of_the_embedded_store_that_is_gone_is_missed() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -205,11 +205,11 @@ async fn a_part_of_the_embedded_store_that_is_gone_is_missed() {
     };
     assert!(log.contains("embedded/parts: damaged at byte 0: the log says"), "{log}");
 
-    // What the log held is in the part files too, but nobody can know that.
+    // The part files have the same data, but the server cannot know that.
     std::fs::remove_dir_all(copied.join("embedded/wal")).expect("removed");
     let log = refused_start(&copied, &Backend::Embedded).await;
     assert!(log.contains("embedded/wal: the log is gone"), "{log}");
-    // Version 0.1 had no mark.
+    // Version 0.1 had no such mark.
     std::fs::remove_file(copied.join("embedded/wal.begun")).expect("removed");
     let server = Promkairos::ready(&copied, &Backend::Embedded, &[]).await;
     let log = server.process.log();
@@ -232,10 +232,10 @@ async fn refused_start(data: &Path, backend: &Backend) -> String {
     }
 }
 
-/// Nothing was flushed: only the mark beside it tells that there was a log.
+/// Nothing was flushed: only the mark beside the log records that there was one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_that_is_gone_before_the_first_flush_is_missed() {
-    // Nobody listens there: the log takes writes all the same.
+    // Nobody listens at this address; the log accepts writes nevertheless.
     let (address, keyspace) = ("127.0.0.1:1".to_owned(), "k".to_owned());
     let wal = Backend::CassandraWal { address: address.clone(), keyspace: keyspace.clone() };
     let store = Backend::CassandraStore { address, keyspace };
@@ -295,7 +295,7 @@ async fn an_old_manifest_takes_no_part_with_it() {
         }
         Err(log) => log,
     };
-    // A part that it lists may have been merged since: then that is what is missed.
+    // A part that the manifest lists may have been merged since. Then that part is reported.
     let told = ["part files are missing", ".part: No such file"];
     assert!(told.iter().any(|told| log.contains(told)), "{log}");
     std::fs::write(&manifest, &manifests[1]).expect("written");
@@ -324,7 +324,7 @@ async fn start_is_loud_or_right(
         return;
     }
     if let Backend::CassandraWal { .. } = backend {
-        // It is ready before.
+        // The server is ready before Cassandra has answered.
         eventually("Cassandra is there", async || {
             let log = server.process.log();
             let is_settled = ["Cassandra is there", "Cassandra cannot be used"];
@@ -342,12 +342,12 @@ async fn start_is_loud_or_right(
     }
 }
 
-/// Flips bits of one byte of a file; gives its offset, or nothing for an empty file. Mostly a byte
-/// before the last that is not zero, since logs are allocated ahead.
+/// Flips bits of one byte of a file; returns its offset, or nothing for an empty file. Mostly
+/// chooses a byte before the last one that is not zero, since logs are preallocated.
 fn flip(file: &Path, random: &mut StdRng) -> Option<usize> {
     const ZEROS: &[u8] = &[0; 4096];
     let bytes = std::fs::read(file).expect("a file");
-    // Block by block: a log has 128 MiB of zeros.
+    // Block by block, because a log has 128 MiB of zeros.
     let mut blocks = bytes.chunks(ZEROS.len());
     let block = blocks.rposition(|block| *block != ZEROS[..block.len()]).map_or(0, |last| last + 1);
     let written = &bytes[..bytes.len().min(block * ZEROS.len())];
@@ -381,7 +381,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Copies a folder; logs are allocated ahead, and their empty part costs nothing.
+/// Copies a folder as sparse files, so that the preallocated part of logs costs nothing.
 fn copy(from: &Path, to: &Path) {
     let status = Command::new("cp").args(["-a", "--sparse=always"]).arg(from).arg(to).status();
     assert!(status.expect("cp runs").success());
@@ -407,7 +407,7 @@ async fn while_cassandra_is_away_the_log_takes_writes_up_to_its_limit() {
     assert!(answer.retry_after.is_some(), "{answer:?}");
     logged(&server, "remote writes are refused: the log has ").await;
     assert!(accepted > 32 << 20, "refused after {accepted} bytes");
-    // Small requests still find room for a while.
+    // Small requests still fit for a while.
     while load.send(&server, &mut random).await.expect("it answers") == 204 {}
     assert_eq!(server.get("/-/ready").await.expect("it answers").0, 503);
 
@@ -421,7 +421,7 @@ async fn while_cassandra_is_away_the_log_takes_writes_up_to_its_limit() {
     load.check(&server).await;
     assert!(server.process.terminate().success(), "{}", server.process.log());
 
-    // Everything has arrived: a process without that log sees it.
+    // All data has arrived: a process without that log reads it.
     let other = tempfile::tempdir().expect("a folder");
     let direct = Backend::CassandraStore { address: crate::support::cassandra(), keyspace };
     let server = Promkairos::ready(other.path(), &direct, &[]).await;
@@ -438,7 +438,7 @@ async fn while_cassandra_is_away_writes_that_it_must_acknowledge_are_refused() {
     let mut server = Promkairos::ready(data.path(), &backend, &flags).await;
     assert_eq!(load.send(&server, &mut random).await.expect("it answers"), 204);
 
-    // The timeout never comes in this test: a Cassandra that cannot be reached is not waited for.
+    // The timeout never ends in this test: the server does not wait for an unreachable Cassandra.
     proxy.cut();
     for number in 0..3 {
         let labels = [("__name__", "away".to_owned()), ("n", number.to_string())];
@@ -480,7 +480,7 @@ async fn the_log_takes_writes_before_cassandra_was_ever_there() {
         for _ in 0..20 {
             assert_eq!(load.send(&server, &mut random).await.expect("it answers"), 204);
         }
-        // Never less than there is: a read that cannot ask Cassandra fails and names it.
+        // A read never returns less data: it fails and names the Cassandra that it cannot ask.
         let error = server.read("__name__", "load").await.expect_err("Cassandra is away");
         assert!(error.contains("503") && error.contains(&address), "{error}");
         eventually("a flush fails", async || match server.process.log() {
@@ -539,8 +539,8 @@ async fn behind_a_proxy() -> (Proxy, Backend) {
     (proxy, Backend::CassandraStore { address, keyspace: crate::support::keyspace() })
 }
 
-/// Sends metadata, which makes a large log and few rows, until it is refused. Gives the bytes
-/// accepted and the refusal.
+/// Sends metadata, which makes a large log and few rows, until it is refused. Returns the number of
+/// bytes accepted and the refusal.
 async fn fill_the_log(server: &Promkairos, random: &mut StdRng) -> (usize, Answer) {
     let mut accepted = 0;
     while accepted < 256 << 20 {

@@ -1,5 +1,5 @@
 //! Streamed remote reads under trouble: errors before and after the first byte, clients that go
-//! away or take nothing, and more requests than the gate lets in.
+//! away or do not read, and more requests than there are permits.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,17 +22,17 @@ use tokio::sync::Semaphore;
 use super::support::eventually;
 use super::support::front::{Front, Fronted};
 
-/// The memory store with a reader that stops at a gate before each run of series, and breaks at
-/// one of them.
+/// The memory store with a reader that waits at a gate before each run of series, and fails at one
+/// run.
 struct Guarded {
     inner: MemoryStore,
     guard: Arc<Guard>,
 }
 
 struct Guard {
-    /// A permit lets one run through.
+    /// Each permit allows one run.
     gate: Semaphore,
-    /// Runs begun.
+    /// The number of runs begun.
     begun: AtomicUsize,
     /// The series whose run fails.
     broken: usize,
@@ -115,12 +115,12 @@ impl Server {
         request.send().await.expect("an answer")
     }
 
-    /// Asks for everything, streamed.
+    /// Requests all series, streamed.
     async fn read(&self) -> reqwest::Response {
         self.read_as(1).await
     }
 
-    /// Asks for everything in this type of answer.
+    /// Requests all series with this type of answer.
     async fn read_as(&self, response_type: i32) -> reqwest::Response {
         let matcher = v1::LabelMatcher { r#type: 0, name: "__name__".into(), value: "up".into() };
         let query = v1::Query {
@@ -135,7 +135,7 @@ impl Server {
     }
 }
 
-/// Far more permits than runs.
+/// Far more permits than there are runs.
 const ALL: usize = 100_000;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -180,7 +180,7 @@ async fn a_client_that_goes_away_ends_the_work_and_frees_its_place() {
     let mut requests = 0;
     for _ in 0..2 * MAX_CONCURRENT_READS {
         let mut answer = eventually("an answer begins", async || {
-            // A reader of the client before may have taken the permit just before its end.
+            // The reader of the previous client may have taken the permit just before it ended.
             server.let_through(1);
             requests += 1;
             let first = tokio::time::timeout(Duration::from_millis(100), server.read()).await;
@@ -188,7 +188,7 @@ async fn a_client_that_goes_away_ends_the_work_and_frees_its_place() {
         })
         .await;
         answer.chunk().await.expect("no error yet").expect("the first run");
-        // The rest waits at the guard: what was begun is bounded, whatever is still to come.
+        // The other runs wait at the gate: the number of runs begun is bounded, whatever follows.
         drop(answer);
     }
     let bound = requests * (READ_AHEAD_RUNS + 1);

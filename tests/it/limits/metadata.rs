@@ -5,7 +5,7 @@ use crate::support::load::compress;
 use crate::support::promkairos::{Answer, Backend, Message, Promkairos};
 use crate::support::proto;
 
-/// Sends entries of version 1, family and help, beside series.
+/// Sends version 1 metadata entries (family and help) together with series.
 async fn send(server: &Promkairos, families: &[(&str, &str)], series: &[proto::Message]) -> Answer {
     let entry = |(family, help): &(&str, &str)| {
         proto::Message::default().varint(1, 2).bytes(2, *family).bytes(4, *help)
@@ -15,7 +15,7 @@ async fn send(server: &Promkairos, families: &[(&str, &str)], series: &[proto::M
     server.write(Message::V1, compress(&request)).await.expect("an answer")
 }
 
-/// Sends series of version 2, a point each, of which each says the help of its metric.
+/// Sends version 2 series with one point each. Each series carries the help text of its metric.
 async fn send_v2(server: &Promkairos, sent: &[(&str, &str, &str)]) -> Answer {
     let mut symbols = vec!["", "__name__", "host"];
     let mut symbol = |text| match symbols.iter().position(|known| *known == text) {
@@ -37,7 +37,7 @@ async fn send_v2(server: &Promkairos, sent: &[(&str, &str, &str)]) -> Answer {
     server.write(Message::V2, compress(&request.messages(5, series))).await.expect("an answer")
 }
 
-/// The families and their helps.
+/// The stored families and their help texts.
 async fn known(server: &Promkairos, query: &str) -> Vec<(String, String)> {
     let (status, text) = server.get(&format!("/api/v1/metadata{query}")).await.expect("an answer");
     assert_eq!(status, 200, "{text}");
@@ -63,7 +63,7 @@ async fn new_families_are_refused_and_the_rest_is_stored(backend: Backend) {
                max-metadata-size is 250 bytes\n";
     assert_eq!((answer.status, &*answer.body), (400, why));
     logged(&server, "metadata entries are refused: no metadata of cc").await;
-    // Of version 2 a series says it that is not the first of its family.
+    // In version 2 a series that is not the first of its family can carry the metadata.
     let sent = [("dd", "x", "1"), ("aa", "x", "12"), ("dd", "y", "12"), ("aa", "y", "123")];
     let answer = send_v2(&server, &sent).await;
     assert_eq!(answer.status, 400, "{}", answer.body);
@@ -80,12 +80,12 @@ async fn new_families_are_refused_and_the_rest_is_stored(backend: Backend) {
     check(&server).await;
     assert_eq!(known(&server, "?limit=1").await, pairs(&[("aa", "123")]));
     assert_eq!(known(&server, "?metric=bb&limit=1").await, pairs(&[("bb", "1234")]));
-    // What was refused does not come back out of the log.
+    // The refused metadata does not return when the log is replayed.
     server.process.kill();
     let flags = ["--max-metadata-size=250B", "--series-limit-answer=429"];
     let server = Promkairos::ready(data.path(), &backend, &flags).await;
     check(&server).await;
-    // Trying again would not help: nothing takes away what is there.
+    // A retry would not help, because nothing removes the stored metadata.
     let many = ["cc", "dd", "ee"].map(|family| (family, "1234"));
     assert_eq!(send(&server, &many, &[]).await.status, 400);
 }
@@ -101,14 +101,14 @@ async fn new_families_are_refused_over_cassandra() {
     new_families_are_refused_and_the_rest_is_stored(Backend::cassandra_wal()).await;
 }
 
-/// Less than what is there may be set at any time.
+/// The limit may be set below the size that is already stored.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_beyond_the_limit_stays_and_nothing_new_is_taken() {
     let data = tempfile::tempdir().expect("a folder");
     let three = [("a", "1"), ("b", "2"), ("c", "3")];
     let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
     assert_eq!(send(&server, &three, &[]).await.status, 204);
-    // Once from the log, once from the file of the store.
+    // Once from the log and once from the file of the store.
     for ends_well in [false, true] {
         if ends_well {
             assert!(server.process.terminate().success());

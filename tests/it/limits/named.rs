@@ -1,5 +1,5 @@
-//! Every refusal at a limit says what to set, or that nothing is to be set. The limits of heads are in `heads`, and
-//! those that need a crowd or a load stand beside what makes it.
+//! Every refusal at a limit names the setting to change, or says that no setting changes it. `heads` tests the limits
+//! of heads. Limits that need a crowd or a load are tested beside the code that makes the load.
 
 use std::collections::BTreeSet;
 use std::iter::repeat_n;
@@ -11,10 +11,10 @@ use crate::support::promkairos::{Backend, Message, Promkairos};
 use crate::support::proto;
 use crate::tidy::flags;
 
-/// What a refusal says whose limit is no setting.
+/// The text of a refusal whose limit is not a setting.
 const NO_SETTING: &str = "no setting changes that";
 
-/// Small, so that little passes them.
+/// Small limits, so that small requests exceed them.
 const FLAGS: [&str; 20] = [
     "--max-request-body-size=3MiB",
     "--max-decoded-body-size=20MiB",
@@ -46,7 +46,7 @@ fn labels(pairs: &[(&str, &str)]) -> Vec<proto::Message> {
     pairs.iter().map(|(name, value)| message().bytes(1, name).bytes(2, value)).collect()
 }
 
-/// A series with these labels beside its name, and this message in one of its fields.
+/// A series with these labels and its name, and `one` in this field.
 fn series(pairs: &[(&str, &str)], field: u32, one: proto::Message) -> proto::Message {
     let pairs = [&[("__name__", "m")][..], pairs].concat();
     message().messages(1, labels(&pairs)).messages(field, [one])
@@ -61,7 +61,7 @@ fn now() -> u64 {
     since.expect("after 1970").as_millis() as u64
 }
 
-/// Remote writes of version 1 that pass a limit, by its name.
+/// Remote writes of version 1 that exceed a limit, with the name of the limit.
 fn writes() -> Vec<(&'static str, proto::Message)> {
     let now = now();
     let write = |one: proto::Message| message().messages(1, [one]);
@@ -116,7 +116,7 @@ fn writes_of_symbols() -> Vec<(&'static str, proto::Message)> {
     ]
 }
 
-/// Queries that pass a limit: with GET, or as a form where they are long.
+/// Queries that exceed a limit. Long queries are sent as a form, others with GET.
 fn queries() -> Vec<(&'static str, String)> {
     let nested = |depth: usize| format!("{}1{}", "(".repeat(depth), ")".repeat(depth));
     let text = "v".repeat(600_000);
@@ -150,7 +150,7 @@ fn reads() -> Vec<(&'static str, proto::Message)> {
     ]
 }
 
-/// Whether a text names a setting, in the words that all have, or says that there is none.
+/// Whether a text names a setting in the common wording, or says that there is none.
 fn says_what_to_set(text: &str, settings: &BTreeSet<String>) -> bool {
     let named = |rest: &str| {
         let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -174,7 +174,7 @@ async fn every_refusal_at_a_limit_says_what_to_set() {
             wrong.push(format!("{what}: {status} {}", text.chars().take(300).collect::<String>()));
         }
     };
-    // A metric of more series than a query may have, and a series of more samples.
+    // A metric with more series than a query may have, and a series with more samples.
     let known: Vec<_> = ["a", "b", "c"]
         .map(|value| message().messages(1, labels(&[("__name__", "k"), ("l", value)])))
         .into_iter()
@@ -243,7 +243,7 @@ async fn every_refusal_at_a_limit_says_what_to_set() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Pairs as a form has them; only what needs it is encoded.
+/// Pairs encoded as a form; only the characters that need it are escaped.
 fn form_urlencoded(pairs: &[(&str, &str)]) -> Vec<u8> {
     let encoded = |text: &str| {
         text.bytes().fold(String::with_capacity(text.len()), |mut all, byte| {

@@ -1,4 +1,4 @@
-//! Tests: how far from the clock a sample may be, for both messages, all kinds of points and both stores.
+//! Tests: how far from the clock a sample may be, in both messages, for all kinds of points and both stores.
 
 use std::time::SystemTime;
 
@@ -44,14 +44,14 @@ async fn refused(server: &Promkairos, what: &str, reason: &str) -> Option<f64> {
     metric(server, &format!("write_{what}_total{{reason=\"{reason}\"}}")).await
 }
 
-/// Points of a day ago, of now, of a year ahead: those within the settings are stored, the others are refused by
-/// the name of the setting, and do not come back out of the log.
+/// Writes points of a day ago, of now and of a year ahead. Points within the settings are stored. The others are
+/// refused with the name of the setting, and do not return when the log is replayed.
 async fn what_is_too_far_from_the_clock_is_refused(backend: Backend) {
     let data = tempfile::tempdir().expect("a folder");
     let flags = ["--max-sample-age=1d", "--max-sample-lead=2h"];
     let mut server = Promkairos::ready(data.path(), &backend, &flags).await;
     let now = now();
-    // Far from both edges, however slow this is.
+    // Far from both edges, however slow the test is.
     let times = [now - 2 * DAY, now - 12 * HOUR, now, now + HOUR, now + DAY, now * 1_000 / 20];
     for (number, message) in [Message::V1, Message::V2].into_iter().enumerate() {
         let named = |what: &str| format!("{what}_{number}");
@@ -64,7 +64,7 @@ async fn what_is_too_far_from_the_clock_is_refused(backend: Backend) {
         for time in times {
             batch = batch.histogram(time, histogram());
         }
-        // One that has nothing within.
+        // A series without a point that is within the settings.
         let gone = named("gone");
         batch = batch.series(&[("__name__", &gone), ("host", "b")]).sample(now + DAY, 1.0);
         let answer = write(&server, message, &batch).await;
@@ -83,7 +83,7 @@ async fn what_is_too_far_from_the_clock_is_refused(backend: Backend) {
         }
         assert!(stored(&server, &gone).await.is_empty());
     }
-    // Of each message: floats, histograms and exemplars; and the series that has nothing else.
+    // For each message: floats, histograms and exemplars, and the one point of the series `gone`.
     assert_eq!(refused(&server, "rejected", "max-sample-age").await, Some(6.0));
     assert_eq!(refused(&server, "rejected", "max-sample-lead").await, Some(14.0));
     assert_eq!(refused(&server, "samples_refused", "max-sample-age").await, Some(4.0));
@@ -93,7 +93,7 @@ async fn what_is_too_far_from_the_clock_is_refused(backend: Backend) {
     logged(&server, "samples are refused: timestamp ").await;
     let before = server.read("host", ".+").await.expect("it can be read");
     server.process.kill();
-    // What was accepted stays, whatever is set now.
+    // Accepted points stay, whatever the settings are now.
     let flags = ["--max-sample-age=1ms", "--max-sample-lead=1ms"];
     let mut server = Promkairos::ready(data.path(), &backend, &flags).await;
     assert_eq!(server.read("host", ".+").await.expect("it can be read"), before);
@@ -132,7 +132,7 @@ async fn what_is_beyond_the_retention_is_refused_and_the_rest_stored() {
     }
     assert_eq!(refused(&server, "samples_refused", "retention").await, Some(2.0));
     assert_eq!(metric(&server, "limits_reached_total{limit=\"retention\"}").await, Some(4.0));
-    // A longer one takes it.
+    // A longer retention accepts the point.
     write_settings(&file, "retention = \"30d\"\n");
     assert_eq!(reload(&server).await, (200, "changed: retention\n".to_owned()));
     let batch = Batch::new().series(&[("__name__", "m_0"), ("host", "a")]).sample(old, 1.0);
@@ -147,7 +147,8 @@ async fn by_default_microseconds_are_no_milliseconds_and_any_age_is_welcome() {
         let point = proto::Message::default().double(1, 1.0).varint(2, time.cast_unsigned());
         [series("m", "a", 0).messages(2, [point])]
     };
-    // Of the year 2001, as microseconds: the year 33658 is none; of 1972 it is one that is far ahead.
+    // Microseconds taken for milliseconds: of 2001 they give the year 33658, which is refused; of 1972 a time far
+    // ahead.
     for (micros, word) in
         [(1_000_000_000_000_000, "timestamp"), (90_000_000_000_000, "max-sample-lead")]
     {
@@ -158,7 +159,7 @@ async fn by_default_microseconds_are_no_milliseconds_and_any_age_is_welcome() {
     for time in [-62_135_596_800_000, 0, now(), now() + 364 * DAY] {
         assert_eq!(send(&server, &sample(time)).await.status, 204, "{time}");
     }
-    // Both hold as soon as they are read again.
+    // Both settings take effect on reload.
     write_settings(&file, "max_sample_age = \"1y\"\nmax_sample_lead = \"3000y\"\n");
     let changed = "changed: max-sample-age, max-sample-lead\n";
     assert_eq!(reload(&server).await, (200, changed.to_owned()));

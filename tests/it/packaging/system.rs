@@ -1,5 +1,6 @@
-//! What a machine without containers gets: the systemd unit by systemd's own checks, the file of
-//! settings by `check-config`, the list of what is in the Debian package by what is there.
+//! The files for a machine without containers: systemd's own tools check the unit, `check-config`
+//! checks the file of settings, and the list of files in the Debian package is compared with the
+//! files that exist.
 //!
 //! Nothing here installs a package or starts the unit.
 
@@ -15,7 +16,7 @@ const UNIT: &str = "packaging/promkairos.service";
 const SETTINGS: &str = "packaging/promkairos.toml";
 const BINARY: &str = env!("CARGO_BIN_EXE_promkairos");
 
-/// The value of a key of the unit that it has once.
+/// The value of a key that occurs once in the unit.
 fn unit(key: &str) -> String {
     let unit = text(UNIT);
     let of_key = |line: &str| Some(line.strip_prefix(key)?.strip_prefix('=')?.to_owned());
@@ -29,7 +30,7 @@ fn unit(key: &str) -> String {
 fn systemd_takes_the_unit_and_calls_it_safe() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("promkairos.service");
-    // It looks whether the program is there.
+    // `systemd-analyze` checks that the program exists.
     std::fs::write(&path, text(UNIT).replace("/usr/bin/promkairos", BINARY)).expect("written");
     let analyze = |arguments: &[&str]| {
         let mut command = Command::new("systemd-analyze");
@@ -37,9 +38,9 @@ fn systemd_takes_the_unit_and_calls_it_safe() {
     };
     let verified = analyze(&["verify"]);
     let said = String::from_utf8_lossy(&verified.stderr).into_owned();
-    // What is unknown is a line and no failure.
+    // An unknown key is a line of output, not a failure.
     assert!(verified.status.success() && !said.contains("promkairos"), "{said}");
-    // In tenths, from 0 (nothing is exposed) to 100.
+    // The threshold is in tenths, from 0 (nothing is exposed) to 100.
     let rated = analyze(&["security", "--offline=true", "--no-pager", "--threshold=15"]);
     assert!(rated.status.success(), "{}", String::from_utf8_lossy(&rated.stdout));
 }
@@ -50,7 +51,7 @@ fn a_reload_of_the_unit_fails_where_the_settings_are_refused() {
     let commands: Vec<&str> =
         unit_text.lines().filter_map(|line| line.strip_prefix("ExecReload=")).collect();
     let [check, signal] = commands[..] else { panic!("{commands:?}") };
-    // systemd runs them in this order, and the second one only when the first has succeeded.
+    // systemd runs the commands in this order, and the second one only if the first succeeded.
     assert_hangs_up(signal);
     let start = unit("ExecStart");
     let (program, settings) = start.split_once(" serve --config ").expect("it serves");
@@ -67,8 +68,8 @@ fn a_reload_of_the_unit_fails_where_the_settings_are_refused() {
     assert!(!run("retention = \"soon\"\n"));
 }
 
-/// That a command of the unit sends SIGHUP to the main process with no program but the shell: a small
-/// Debian has no `/bin/kill`. Nothing is sent here, as who runs the tests may have SIGHUP ignored.
+/// Asserts that a command of the unit sends SIGHUP to the main process with the shell alone: a small Debian has no
+/// `/bin/kill`. No signal is sent here, as SIGHUP may be ignored where the tests run.
 fn assert_hangs_up(command: &str) {
     let script = command.strip_prefix("/bin/sh -c '").and_then(|rest| rest.strip_suffix('\''));
     let script = script.unwrap_or_else(|| panic!("{command}"));
@@ -121,7 +122,7 @@ fn the_file_of_settings_is_valid_with_and_without_what_is_commented_out() {
 fn the_package_holds_what_the_unit_starts_and_what_is_there() {
     let manifest: toml::Table = text("Cargo.toml").parse().expect("TOML");
     let package = &manifest["package"]["metadata"]["deb"];
-    // What is longer goes on in the text below it.
+    // A longer description continues in the text below the synopsis.
     let synopsis = manifest["package"]["description"].as_str().expect("a text");
     assert!(synopsis.len() < 80, "{} bytes: {synopsis}", synopsis.len());
     let list = |value: &toml::Value| -> Vec<String> {
@@ -137,7 +138,7 @@ fn the_package_holds_what_the_unit_starts_and_what_is_there() {
         let name = source.rsplit('/').next().expect("a name");
         let whole = if place.ends_with('/') { format!("{place}{name}") } else { place.clone() };
         assert!(placed.insert(format!("/{whole}")), "{asset:?}");
-        // What the build makes.
+        // The build makes these files.
         if source.starts_with("target/") {
             continue;
         }
@@ -165,14 +166,14 @@ fn the_package_holds_what_the_unit_starts_and_what_is_there() {
     let scripts = package["maintainer-scripts"].as_str().expect("a folder");
     for script in ["postinst", "postrm"] {
         let path = format!("{scripts}/{script}");
-        // There cargo-deb puts what enables and starts the unit.
+        // cargo-deb replaces this line with the commands that enable and start the unit.
         assert!(text(&path).contains("\n#DEBHELPER#\n"), "{path}");
         assert_shell("sh", &path);
     }
     assert!(text("packaging/debian/postinst").contains(&format!(" {}\n", unit("User"))));
 }
 
-/// That a shell can read a script.
+/// Asserts that a shell can parse a script.
 fn assert_shell(shell: &str, path: &str) {
     let read = Command::new(shell).arg("-n").arg(root().join(path)).output().expect("it runs");
     assert!(read.status.success(), "{path}: {}", String::from_utf8_lossy(&read.stderr));
@@ -189,7 +190,7 @@ fn shells_can_read_the_scripts_that_no_test_runs() {
 fn every_command_has_its_manual_page_in_the_package() {
     const SCRIPT: &str = "packaging/deb.sh";
     assert_shell("bash", SCRIPT);
-    // The script's own way to make them.
+    // The function of the script that makes the pages.
     let script = text(SCRIPT);
     let function =
         script.split_once("\npages() {\n").and_then(|(_, rest)| rest.split_once("\n}\n"));
@@ -211,7 +212,7 @@ fn every_command_has_its_manual_page_in_the_package() {
         let path = folder.path().join(format!("{name}.1"));
         let page = std::fs::read_to_string(path).expect("a page");
         assert!(page.contains(&format!("\n.TH {name} 1 ")), "{name}: {page}");
-        // Those that it refers to are there.
+        // The pages that it refers to exist.
         let referred = page.split(['\n', ' ']).filter_map(|word| word.strip_suffix("(1)"));
         for word in referred.map(|word| word.replace('\\', "")) {
             assert!(made.contains(&word), "{name} refers to {word}");
@@ -238,7 +239,7 @@ fn links_of_the_pages_in_the_package_lead_to_what_is_in_it() {
     for asset in assets {
         let [source, place] = [0, 1].map(|at| asset[at].as_str().expect("a text"));
         let sources = match source.split_once('*') {
-            // What the build makes has no links.
+            // Files that the build makes have no links.
             _ if source.starts_with("target/") => Vec::new(),
             None => vec![source.to_owned()],
             Some((folder, ending)) => {

@@ -1,4 +1,4 @@
-//! `/federate` beside that of a real Prometheus, and scraped by it.
+//! The answers of `/federate` compared with those of a real Prometheus, and scraped by one.
 
 use promkairos::api::proto::v1;
 
@@ -26,7 +26,7 @@ fn series(now: i64) -> Vec<v1::TimeSeries> {
     ]
 }
 
-/// Names that not every client knows.
+/// A series with names that not every client supports.
 fn odd(now: i64) -> v1::TimeSeries {
     let pairs = [("__name__", "fed.\"odd\""), ("job", "fed"), ("l.x_y", "\\é\n")];
     floats(&pairs, &[(now, 2.5)])
@@ -52,9 +52,10 @@ async fn pages_are_those_of_prometheus() {
     let server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
     let prometheus = Prometheus::start().await;
     let now = now_ms();
-    // Twelve at most: Prometheus leaves the order of more open.
+    // At most twelve series: Prometheus does not define the order of more.
     let mut all = series(now);
-    // Earlier ones escape no names in protocol buffers, and leave histograms with custom bounds out.
+    // Earlier versions do not escape names in protocol buffers, and leave out histograms with
+    // custom bounds.
     if prometheus.minor_version().await >= 7 {
         let labels = [("__name__", "fed.custom"), ("job", "fed")];
         all.extend([odd(now), native::histograms(&labels, vec![native::custom(now)])]);
@@ -94,7 +95,7 @@ async fn prometheus_scrapes_native_histograms() {
     let now = now_ms();
     assert_eq!(send(&server.url(""), series(now)).await, 204);
     let prometheus = Prometheus::start().await;
-    // From 3.8 on a setting, before that the feature flag alone.
+    // From 3.8 on this is a setting; before, there was only the feature flag.
     let native = match prometheus.minor_version().await {
         0..=7 => "",
         _ => "scrape_native_histograms: true,",
@@ -122,7 +123,7 @@ async fn read(url: &str, now: i64) -> Result<Vec<ReadSeries>, String> {
     remote_read::samples(&reqwest::Client::new(), url, "job", "fed", range).await
 }
 
-/// What is scraped of these: the last point of each, with counts that are floats.
+/// The result of a scrape of these series: the last point of each, with counts as floats.
 fn newest(mut series: Vec<ReadSeries>) -> Vec<ReadSeries> {
     for one in &mut series {
         while one.points.len() > 1 {

@@ -1,8 +1,8 @@
-//! Exemplars and metadata: what the first Prometheus knows of them lies in the store after a kill
-//! and a restart of promkairos.
+//! Exemplars and metadata: those that the first Prometheus has are in the store after promkairos
+//! was killed and restarted.
 //!
-//! Remote read carries neither, so the store below is opened in the test once the server has
-//! ended: the part files, or the keyspace without the log in front of it.
+//! Remote read carries neither. So the test opens the store itself once the server has ended: the
+//! part files, or the keyspace without the log in front of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -20,16 +20,16 @@ use crate::support::promkairos::{Backend, Message, Promkairos};
 use crate::support::remote_read::LabelMap;
 use crate::support::{self, eventually};
 
-/// Bits of the values by time and labels of the exemplar, by series.
+/// Bits of the values by time and labels of the exemplar, for each series.
 type Exemplars = BTreeMap<LabelMap, BTreeMap<(i64, LabelMap), u64>>;
 /// Type, help and unit by family. Targets may disagree.
 pub(super) type Families = BTreeMap<String, BTreeSet<[String; 3]>>;
 
-/// Endings of the names of series that their families do not have.
+/// Suffixes of series names that the names of their families do not have.
 const SUFFIXES: &[&str] = &["_total", "_bucket", "_sum", "_count"];
 
-/// Series that a Prometheus makes of its scrapes. It sends metadata of them with 2.0, but does
-/// not tell it.
+/// Series that Prometheus makes of its scrapes. It sends their metadata with 2.0, but its API does
+/// not return it.
 const OF_SCRAPES: &[&str] = &[
     "up",
     "scrape_duration_seconds",
@@ -38,7 +38,7 @@ const OF_SCRAPES: &[&str] = &[
     "scrape_series_added",
 ];
 
-/// What a Prometheus knows of the range.
+/// The exemplars, metadata and names that a Prometheus has of the range.
 pub(super) struct Known {
     exemplars: Exemplars,
     families: Families,
@@ -47,7 +47,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Asks a Prometheus. It tells metadata of targets that answer only, so `before` has more.
+    /// Asks a Prometheus. It returns metadata only of targets that answer, so `before` has more.
     pub(super) async fn of(
         prometheus: &Prometheus,
         start: i64,
@@ -93,8 +93,8 @@ impl Known {
         sent
     }
 
-    /// The metadata that is sent with this message: 1.0 speaks of families, 2.0 of series, whose family follows from
-    /// name and type.
+    /// The metadata that is sent with this message. 1.0 sends it by family, 2.0 by series; the family follows from
+    /// the name and the type of the series.
     fn sent_metadata(&self, message: Message) -> Families {
         match message {
             Message::V1 => self.families.clone(),
@@ -115,8 +115,8 @@ impl Known {
         }
     }
 
-    /// What targets tell of the family of a series. Targets name the family of one counter
-    /// differently: with its `_total` in Prometheus' text, without it in OpenMetrics.
+    /// The metadata that targets give for the family of a series. Targets name the family of a
+    /// counter differently: with `_total` in Prometheus' text format, without it in OpenMetrics.
     fn entries_of(&self, series: &str) -> BTreeSet<[String; 3]> {
         let shorter = SUFFIXES.iter().filter_map(|suffix| series.strip_suffix(suffix));
         let names = std::iter::once(series).chain(shorter);
@@ -124,7 +124,7 @@ impl Known {
     }
 }
 
-/// What a Prometheus tells of the families of its targets.
+/// The metadata of families that a Prometheus has from its targets.
 pub(super) async fn families(prometheus: &Prometheus) -> Families {
     let answer = prometheus.api("/api/v1/metadata", &[]).await.expect("it answers");
     let families = answer["data"].as_object().expect("families");
@@ -135,7 +135,7 @@ pub(super) async fn families(prometheus: &Prometheus) -> Families {
     families.iter().map(|(name, all)| (name.clone(), entries(all))).collect()
 }
 
-/// Waits until a Prometheus that scrapes no more has sent all it has.
+/// Waits until a Prometheus that no longer scrapes has sent all its samples.
 pub(super) async fn everything_sent(prometheus: &Prometheus) {
     eventually("everything is sent", async || {
         let (_, page) = prometheus.get("/metrics").await.map_err(|error| error.to_string())?;
@@ -145,14 +145,14 @@ pub(super) async fn everything_sent(prometheus: &Prometheus) {
             + sum("prometheus_remote_storage_exemplars_dropped_total");
         let pending = ["samples", "exemplars", "histograms"]
             .map(|kind| sum(&format!("prometheus_remote_storage_{kind}_pending")));
-        // Both servers get each of them.
+        // Each sample goes to both servers.
         let done = sent >= 2.0 * kept && pending == [0.0; 3];
         done.then_some(()).ok_or_else(|| format!("{sent} of twice {kept}, {pending:?} wait"))
     })
     .await;
 }
 
-/// Kills the server, lets another replay its log and end in order, and looks into the store.
+/// Kills the server, lets another one replay its log and end in order, and reads the store.
 pub(super) async fn same_in_the_store(
     mut server: Promkairos,
     data: &Path,

@@ -1,8 +1,9 @@
-//! What a real Prometheus 3.16 answered to queries over one data set, replayed in process: values,
-//! order, errors, warnings and infos with their places, and how many samples were looked at.
+//! The answers of a real Prometheus 3.16 to queries over one data set, compared with ours in
+//! process: values, order, errors, warnings and infos with their places, and the number of samples
+//! looked at.
 //!
-//! `tests/data/prometheus-3.16/` holds what was written, and a request and its answer a line.
-//! Parse errors, parameters and the shape of JSON are looked at elsewhere.
+//! `tests/data/prometheus-3.16/` holds the data written, and one request with its answer a line.
+//! Parse errors, parameters and the shape of JSON are tested elsewhere.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,7 +74,7 @@ fn lines(file: &str) -> Vec<Json> {
     text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
 }
 
-/// A store with everything that was written.
+/// A store with the whole data set.
 async fn store() -> Arc<dyn Store> {
     let store = MemoryStore::new();
     for line in lines("writes") {
@@ -106,7 +107,7 @@ enum Asked {
 }
 
 impl Recorded {
-    /// None for what is not about the value of a query.
+    /// `None` for a request that is not about the value of a query.
     fn new(request: Json) -> Option<Self> {
         const KNOWN: [&str; 7] =
             ["query", "time", "start", "end", "step", "lookback_delta", "stats"];
@@ -114,7 +115,7 @@ impl Recorded {
         let known = params.iter().all(|pair| KNOWN.iter().any(|name| pair[0] == *name));
         let text = |name: &str| params.iter().find(|pair| pair[0] == name)?[1].as_str();
         let number = |name: &str| text(name)?.parse::<f64>().ok();
-        // Times that no 64 bits of nanoseconds hold are a matter of reading parameters.
+        // Times beyond 64 bits of nanoseconds belong to the tests of parameters.
         let near = |seconds: &f64| seconds.abs() < 9e9;
         let millis = |name: &str| Some((number(name).filter(near)? * 1000.0).round() as i64);
         let stats = text("stats").is_none_or(|stats| ["true", "all"].contains(&stats));
@@ -136,7 +137,8 @@ impl Recorded {
         plain.then_some(Self { id, query, asked, lookback, request })
     }
 
-    /// The answer as JSON; none if the query does not parse here, which the language's tests see.
+    /// The answer as JSON; `None` if the query does not parse here, which the tests of the language
+    /// check.
     async fn ask(&self, engine: &Engine, store: &Arc<dyn Store>, syntax: Syntax) -> Option<Json> {
         let expr = parse(&self.query, syntax).ok()?;
         let counting = Counting::ByStep;
@@ -222,7 +224,7 @@ impl Recorded {
     }
 }
 
-/// Whether two values are the same, but for a share of each number in quotes.
+/// Whether two values are equal up to this relative difference of each number in quotes.
 fn same(a: &Json, b: &Json, share: f64) -> bool {
     match (a, b) {
         (Json::Array(a), Json::Array(b)) => {

@@ -1,4 +1,4 @@
-//! A store in memory with given series in it.
+//! A store in memory with given series.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use promkairos::model::{Labels, Point};
 use promkairos::storage::memory::MemoryStore;
 use promkairos::storage::{Flush, SeriesRun, Store};
 
-/// Adds series to a store; later points take the place of earlier ones.
+/// Adds series to a store; later points replace earlier ones of the same time.
 pub(super) async fn add(store: &MemoryStore, series: &[(Labels, Vec<Point>)]) {
     let run = |(labels, points): &(Labels, Vec<Point>)| SeriesRun {
         labels: labels.clone(),
@@ -20,7 +20,7 @@ pub(super) async fn add(store: &MemoryStore, series: &[(Labels, Vec<Point>)]) {
     store.ingest_flush(flush).await.expect("chunks that were just encoded");
 }
 
-/// A store of `series` series named `m` with a point each of so many times 15 seconds.
+/// A store of `series` series named `m`, each with `points` points at intervals of 15 seconds.
 pub(super) async fn counters(series: usize, points: i64) -> Arc<dyn Store> {
     let store = MemoryStore::new();
     let one = |number: usize| {

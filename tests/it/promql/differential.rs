@@ -1,9 +1,9 @@
-//! Random queries to a real Prometheus 3 and to promkairos on each store over the same series: values,
-//! errors, warnings and infos are the same, but for what Prometheus itself has changed since that version.
+//! Random queries to a real Prometheus 3 and to promkairos on each store, over the same series: values, errors,
+//! warnings and infos are equal, except for changes in Prometheus itself since that version.
 //!
-//! The seed is printed. What once differed without such a reason stands in `tests/data/promql`.
-//! Prometheus 3.5 keeps the histograms of a query's ranges for the next one, and at times they share their
-//! buckets then: their count is no longer the sum of them. A new one that is asked nothing else decides.
+//! The seed is printed. Queries that once differed without such a reason are kept in `tests/data/promql`. Prometheus
+//! 3.5 reuses the histograms of a query's ranges for the next one. Sometimes they share their buckets then, and their
+//! count differs from the sum of the buckets. So a new Prometheus that has answered no other query decides.
 
 use std::collections::BTreeMap;
 
@@ -19,10 +19,10 @@ use crate::support::promkairos::{Backend, Promkairos};
 use crate::support::series::send;
 use crate::support::{api, long, seed};
 
-/// Whether a known difference explains what differs in the answers to a query.
+/// Whether a known difference explains why the answers to a query differ.
 type Explains = fn(query: &str, why: &str) -> bool;
 
-/// What may differ, most of it because the packaged Prometheus is 3.5 and this is 3.16.
+/// Known differences; most exist because the packaged Prometheus is 3.5 and we follow 3.16.
 const DIFFERENT: &[(&str, Explains)] = &[
     ("rate and increase of native histograms are limited by their counts", |query, why| {
         let rate = [" ", "("].iter().any(|before| query.contains(&format!("{before}rate(")));
@@ -47,12 +47,12 @@ const DIFFERENT: &[(&str, Explains)] = &[
             query.contains(" % ") && (told || of_points(why))
         },
     ),
-    // The same on both sides of a `>` can hold there.
+    // Both sides of a `>` may be equal there.
     (
         "what topk picks is summed in any order, and a comparison sees the last digit",
         |query, why| compares_picked(query) && of_points(why),
     ),
-    // 3.7: it reads histograms without buckets where their totals are asked for anywhere around.
+    // 3.7: it reads histograms without buckets if any enclosing call asks for their totals.
     ("totals of histograms lost what their counter resets say", |query, why| {
         ["histogram_avg(", "histogram_count(", "histogram_sum("].iter().any(|c| query.contains(c))
             && query.contains("native")
@@ -70,7 +70,7 @@ const DIFFERENT: &[(&str, Explains)] = &[
     }),
 ];
 
-/// How a query is asked: path and parameters.
+/// A request for a query: path and parameters.
 type Asked = (&'static str, Vec<(&'static str, String)>);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -123,9 +123,8 @@ async fn answers_are_those_of_a_real_prometheus() {
     assert!(wrong.is_empty(), "{} answers to {total} differ\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// 3.5 counts what its steps see, not yet what is read for them. Of histograms whose buckets nobody asks
-/// for it reads them all the same where `histogram_sum` or its kin stands outermost, and always for `absent`
-/// and `timestamp`.
+/// 3.5 counts the samples that its steps see, but not yet those that are read for them. It reads histograms without
+/// their buckets also where `histogram_sum` or a similar call is outermost, and always for `absent` and `timestamp`.
 #[tokio::test(flavor = "multi_thread")]
 async fn steps_see_as_many_samples_as_in_a_real_prometheus() {
     let seed = seed();
@@ -145,8 +144,8 @@ async fn steps_see_as_many_samples_as_in_a_real_prometheus() {
         let totals =
             ["histogram_avg(", "histogram_count(", "histogram_sum(", "absent(", "timestamp("];
         let totals = query.contains("native") && totals.iter().any(|call| query.contains(call));
-        // Of a subquery 3.5 counts the results, and 3.16 what was looked at for them. With the flag, names go
-        // later than in 3.5 without it.
+        // For a subquery 3.5 counts the results, and 3.16 the samples that they were computed from. With the flag,
+        // names are dropped later than in 3.5 without it.
         if totals
             || has_subquery(&query)
             || compares_picked(&query)
@@ -181,17 +180,17 @@ async fn steps_see_as_many_samples_as_in_a_real_prometheus() {
     assert!(wrong.is_empty(), "{} of {counted} differ\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Which listed reason explains what differs.
+/// The index of the listed reason that explains the difference.
 fn reason(query: &str, why: &str) -> Option<usize> {
     DIFFERENT.iter().position(|(_, explains)| explains(query, why))
 }
 
-/// Whether they differ for no listed reason.
+/// Whether two answers differ without a listed reason.
 fn differs(query: &str, theirs: &(u16, Json), ours: &(u16, Json)) -> bool {
     compare(query, theirs, ours).is_err_and(|why| reason(query, &why).is_none())
 }
 
-/// What a Prometheus with these series answers to its first query.
+/// The answer of a new Prometheus with these series to its first query.
 async fn alone(series: &[TimeSeries], path: &str, form: &[(&str, &str)]) -> (u16, Json) {
     let prometheus = Prometheus::start().await;
     assert_eq!(send(&prometheus.url(""), series.to_vec()).await, 204);
@@ -202,7 +201,7 @@ fn has_subquery(query: &str) -> bool {
     query.contains("m:") || query.contains("s:")
 }
 
-/// Whether there is an aggregation with a computed parameter, and something of a fixed time.
+/// Whether there is an aggregation with a computed parameter, and an expression at a fixed time.
 fn has_pinned_parameter(query: &str) -> bool {
     let computed = |aggregation: &str| {
         let uses = query.split(aggregation).skip(1);
@@ -218,23 +217,23 @@ fn has_pinned_parameter(query: &str) -> bool {
 }
 
 fn compares_picked(query: &str) -> bool {
-    // Matchers have no blanks around.
+    // Matchers have no spaces around their operators.
     let operators = [" == ", " != ", " > ", " < ", " >= ", " <= "];
     let compares = operators.iter().any(|operator| query.contains(operator));
     compares && ["topk", "bottomk"].iter().any(|call| query.contains(call))
 }
 
-/// Whether series or their points differ, not what is told about them.
+/// Whether series or their points differ, and not only the notes about them.
 fn of_points(why: &str) -> bool {
     ["  {", "  result", "  series"].iter().any(|kind| why.starts_with(kind))
 }
 
-/// A time or a range near the samples.
+/// A random time or range near the samples.
 fn asked(query: &str, random: &mut StdRng) -> Asked {
     let end = START + SAMPLES * STEP;
     let mut time = || {
         let millis = random.random_range(START - 60_000..end + 400_000);
-        // On a sample, or anywhere.
+        // At the time of a sample, or at any time.
         if millis % 2 == 0 { START + (millis - START) / STEP * STEP } else { millis }
     };
     let (first, second) = (time(), time());
@@ -251,7 +250,7 @@ fn asked(query: &str, random: &mut StdRng) -> Asked {
     ("/api/v1/query_range", parameters)
 }
 
-/// Says how status and body of two answers differ.
+/// Describes how status and body of two answers differ.
 fn compare(query: &str, theirs: &(u16, Json), ours: &(u16, Json)) -> Result<(), String> {
     let told = |what: &str, theirs: &dyn std::fmt::Debug, ours: &dyn std::fmt::Debug| {
         Err(format!("  {what}\n    theirs {theirs:?}\n    ours   {ours:?}"))
@@ -289,11 +288,11 @@ fn compare(query: &str, theirs: &(u16, Json), ours: &(u16, Json)) -> Result<(), 
     Ok(())
 }
 
-/// The text of an error as far as it does not say which of several problems, or of several series,
-/// was met first.
+/// The text of an error without the parts that depend on which of several problems, or of several
+/// series, was met first.
 fn head(answer: &Json) -> String {
     let text = answer["error"].as_str().unwrap_or_default();
-    // 3.5 looks for the operator in another place when a call stands before it.
+    // 3.5 looks for the operator elsewhere when a call precedes it.
     if let Some((_, label)) = text.split_once("parse error: label ") {
         return label.to_owned();
     }
@@ -312,7 +311,7 @@ fn head(answer: &Json) -> String {
 /// A text and its column.
 type Note = (String, usize);
 
-/// Sorted, without what the versions say in other words.
+/// The notes, sorted, without texts that the versions word differently.
 fn notes(list: &Json) -> Vec<Note> {
     let texts = list.as_array().into_iter().flatten().filter_map(Json::as_str);
     let texts = texts.filter(|text| !text.contains("sort is ineffective"));
@@ -337,7 +336,7 @@ fn notes(list: &Json) -> Vec<Note> {
     notes
 }
 
-/// The number that a text ends in has last digits of Go's own making.
+/// Rounds the number at the end of a text, whose last digits Go prints in its own way.
 fn rounded(text: &str) -> String {
     let number = text.rsplit_once(" got ").and_then(|(_, number)| number.parse::<f64>().ok());
     match (text.rsplit_once(" got "), number) {
@@ -346,7 +345,7 @@ fn rounded(text: &str) -> String {
     }
 }
 
-/// Of several places that give a note one is told; which, is nobody's business.
+/// Only one of several places that give the same note is reported; either place is right.
 fn alike(query: &str, theirs: &Note, ours: &Note) -> bool {
     let several = query.matches("quantile").count() > 1 && ours.0.contains(": quantile value");
     theirs.0 == ours.0 && (several || theirs.1 == ours.1)
@@ -362,7 +361,7 @@ fn by_labels(result: &Json) -> BTreeMap<String, Json> {
     series.map(one).collect()
 }
 
-/// Whether all is the same but for the last digits of numbers.
+/// Whether two values are equal except for the last digits of numbers.
 fn near(theirs: &Json, ours: &Json) -> bool {
     match (theirs, ours) {
         (Json::Array(theirs), Json::Array(ours)) => {

@@ -1,5 +1,5 @@
-//! Each limit of queries is an error that names it and its setting; a query that nobody waits for
-//! ends.
+//! Each limit of queries returns an error that names the limit and its setting. A query ends when
+//! its caller has gone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ async fn samples_that_are_held_count() {
     // A fold holds its groups, not its series.
     let sum = ask(settings(1_000), Arc::clone(&store), "sum(m)").await.expect("one group");
     assert_eq!(sum.stats.total_queryable_samples, 2_410);
-    // A join holds the side that waits.
+    // A join holds one of its sides until the other is read.
     let error = ask(settings(1_000), store, "sum(m) + on() group_right m").await;
     assert!(matches!(error, Err(QueryError::TooManySamples { .. })));
 }
@@ -48,7 +48,8 @@ async fn bytes_of_labels_count() {
     assert!(error.to_string().contains(text), "{error}");
 }
 
-/// What operators need while they work counts too: no query takes the memory of the server.
+/// The memory that operators need while they work counts too: no query exhausts the memory of the
+/// server.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_operators_work_with_counts() {
     let store = counters(500, 10).await;
@@ -61,9 +62,9 @@ async fn what_operators_work_with_counts() {
         "count_over_time(vector(1)[100y:1ms])",
         "max_over_time(m[7d:1ms])",
         "max_over_time(absent(m)[7d:1ms])",
-        // Each with each, under labels of their own.
+        // Each series with each, with new labels.
         "m * on(job) group_left(n) label_replace(m, \"n\", \"$1\", \"i\", \"(.*)\")",
-        // Each in a group of its own, at all steps.
+        // Each series in a group of its own, at all steps.
         "m and m",
         "m or m",
         "limitk by (i) (1, m)",
@@ -78,16 +79,16 @@ async fn what_operators_work_with_counts() {
         );
         assert!(answer.to_string().contains(&text), "{query}: {answer}");
     }
-    // One side has no series for its own: that is told, however many pairs there are.
+    // One side has several series for a group: the error says so, however many pairs there are.
     let twice = error("m + on() m").await;
     assert!(twice.starts_with("found duplicate series for the match group {}"), "{twice}");
-    // Doubled again and again.
+    // The label doubles 40 times.
     let doubled = (0..40).fold("m{i=\"499\"}".to_owned(), |inner, _| {
         format!("label_join({inner}, \"i\", \"-\", \"i\", \"i\")")
     });
     let error = error(&doubled).await;
     assert!(error.contains("label i of more than 1MiB"), "{error}");
-    // Of what is selected only a little stays, and only that is held.
+    // Only the few series that stay of the selection are held.
     ask(settings, store, "topk(2, m)").await.expect("within");
 }
 
@@ -109,7 +110,7 @@ async fn time_has_an_end() {
     assert!(error.to_string().contains("query-timeout"), "{error}");
 }
 
-/// Minutes of work, were it not dropped.
+/// Minutes of work if it were not dropped.
 const LONG: &str = "sum(max_over_time(sum(quantile_over_time(0.5, m[5h]))[5h:1s]))";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -123,7 +124,7 @@ async fn queries_wait_for_their_turn_but_not_without_end() {
     {
         let first = engine.instant(Arc::clone(&store), &long, 30_000_000, &options);
         let mut first = std::pin::pin!(first);
-        // Polled once, so that it has the turn.
+        // Polled once, so that the query has the permit.
         assert!(futures::poll!(first.as_mut()).is_pending());
         let second = engine.instant(Arc::clone(&store), &short, 0, &options).await;
         let error = second.expect_err("nobody may wait");
@@ -131,7 +132,7 @@ async fn queries_wait_for_their_turn_but_not_without_end() {
         assert!(error.to_string().contains("query-max-queue"), "{error}");
     }
     engine.instant(Arc::clone(&store), &short, 0, &options).await.expect("the turn is free again");
-    // Who waits too long is told that it never began.
+    // A query that waits too long returns an error that says that it never began.
     let engine = Engine::new(Settings { max_concurrent: 1, ..Settings::default() });
     let first = engine.instant(Arc::clone(&store), &long, 30_000_000, &options);
     let mut first = std::pin::pin!(first);
@@ -152,14 +153,14 @@ async fn a_dropped_query_ends() {
     drop(store);
     {
         let query = engine.instant(asked, &expr, 30_000_000, &options);
-        // Polled once, so that it is under way.
+        // Polled once, so that the evaluation begins.
         assert!(futures::poll!(std::pin::pin!(query)).is_pending());
     }
-    // The evaluation holds the store until it has noticed.
+    // The evaluation holds the store until it notices that it was dropped.
     while weak.upgrade().is_some() {
         tokio::task::yield_now().await;
     }
-    // What it read until then is known all the same. A series is counted when it is done.
+    // The samples read until then are counted nevertheless. A series is counted when it is done.
     let store = counters(50, 2_000).await;
     let series = "sum(max_over_time(sum(quantile_over_time(0.5, m[5m]))[5h:1s]))";
     let expr = parse(series, Features::Stable).expect("a query");
@@ -180,7 +181,7 @@ async fn a_dropped_query_ends() {
     panic!("it never cost anything");
 }
 
-/// Results that clients read slowly are not held without a bound.
+/// The size of results that clients read slowly is bounded.
 #[tokio::test(flavor = "multi_thread")]
 async fn results_that_are_not_sent_yet_count() {
     // A result of 100,000 points takes 1.6 MB.

@@ -1,8 +1,8 @@
-//! Prometheus' scripts over HTTP against real servers on the embedded store and on Cassandra: what
-//! is loaded comes by remote write 2.0, what is cleared goes by the admin API, and each answer has
+//! Prometheus' scripts over HTTP against real servers on the embedded store and on Cassandra:
+//! `load` is a remote write 2.0, `clear` a delete through the admin API, and each answer must have
 //! the bytes of the answer from a store in memory, which `runner` compares with the scripts.
 //!
-//! Settings are those that the runner has, told by flags. The answers themselves are not judged here.
+//! The settings are those of the runner, passed as flags. Whether the answers are right is not tested here.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,10 +24,11 @@ use super::{data, runner};
 use crate::support::promkairos::{Backend, Message, Promkairos};
 use crate::support::{long, memory};
 
-/// Queries that are asked at the same time.
+/// The number of queries asked at the same time.
 const AT_ONCE: usize = 8;
 
-/// Scripts about what is computed, whatever the store: on Cassandra only in the long form.
+/// Scripts about computations, which do not depend on the store: on Cassandra only in the long
+/// form.
 const OF_ANY_STORE: &[&str] = &[
     "aggregators.test",
     "functions.test",
@@ -36,10 +37,10 @@ const OF_ANY_STORE: &[&str] = &[
     "trig_functions.test",
 ];
 
-/// Lines of scripts.
+/// Line numbers by script.
 type Lines = &'static [(&'static str, &'static [usize])];
 
-/// Why Cassandra answers otherwise, and where.
+/// Why and where the answers of Cassandra differ.
 const DIFFERENT: &[(&str, Lines)] = &[
     (
         "KairosDB's doubles have no room for a start timestamp",
@@ -69,16 +70,17 @@ async fn scripts_on_cassandra() {
     run(&Backend::cassandra_store(), extent, left_out, DIFFERENT).await;
 }
 
-/// In which ways an instant query is asked.
+/// How instant queries are asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Extent {
-    /// As it stands, and as the middle of a range.
+    /// As they are, and as the middle of a range.
     Unpinned,
-    /// Also pinned to its time by `@`, at other times.
+    /// Also pinned to their time by `@`, at other times.
     Full,
 }
 
-/// Runs the scripts; panics with what differs unlisted, and with what is listed and does not.
+/// Runs the scripts; panics with each difference that is not listed, and with each listed query
+/// that does not differ.
 async fn run(
     backend: &Backend,
     extent: Extent,
@@ -114,7 +116,7 @@ async fn run(
     assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// Names and texts; a text that comes twice, once.
+/// Names and texts of the scripts, each text once.
 fn scripts() -> Vec<(String, String)> {
     let mut seen = BTreeSet::new();
     let mut scripts = Vec::new();
@@ -128,7 +130,7 @@ fn scripts() -> Vec<(String, String)> {
     scripts
 }
 
-/// A real server, and one in this process over a store in memory, with the same in both.
+/// A real server, and a server in this process over a store in memory, with the same data.
 struct Pair {
     server: Promkairos,
     store: Arc<MemoryStore>,
@@ -147,7 +149,7 @@ impl Pair {
             &samples,
         ];
         if !matches!(backend, Backend::Embedded) {
-            // Each query is answered by Cassandra itself.
+            // Without a cache, Cassandra answers each query.
             flags.push("--cassandra-read-cache-size=0");
         }
         let server = Promkairos::ready(folder, backend, &flags).await;
@@ -156,7 +158,8 @@ impl Pair {
         Self { server, store, in_memory, http: reqwest::Client::new(), extent }
     }
 
-    /// Runs a script from nothing; gives the line of each query and how the answers to it differ.
+    /// Runs a script from an empty store; returns the line of each query and the difference of its
+    /// answers.
     async fn run(&self, name: &str, text: &str) -> Vec<(usize, Result<(), String>)> {
         let commands = script::parse(text).unwrap_or_else(|error| panic!("{name}: {error}"));
         let (mut checked, mut evals) = (Vec::new(), Vec::new());
@@ -200,7 +203,7 @@ impl Pair {
         assert_eq!(answer.status, 204, "{answer:?}");
     }
 
-    /// Asks both all that a query of a script stands for.
+    /// Asks both servers all variants of a query of a script.
     async fn check(&self, eval: &Eval) -> Result<(), String> {
         for asked in questions(eval, self.extent) {
             let url = self.server.url("");
@@ -233,7 +236,7 @@ impl Pair {
 /// Path and parameters.
 type Asked = (&'static str, Vec<(&'static str, String)>);
 
-/// The requests that a query of a script stands for.
+/// The requests for all variants of a query of a script.
 fn questions(eval: &Eval, extent: Extent) -> Vec<Asked> {
     let seconds = |millis: i64| (millis as f64 / 1000.0).to_string();
     let range = |expr: &str, (start, end, step)| {
@@ -258,7 +261,7 @@ fn questions(eval: &Eval, extent: Extent) -> Vec<Asked> {
     all
 }
 
-/// Series as the body of a remote write 2.0, which leaves out none of their start timestamps.
+/// Series as the body of a remote write 2.0, with all their start timestamps.
 fn body(series: &[(Labels, Vec<Point>)]) -> Vec<u8> {
     let mut batch = WriteBatch::default();
     let length = |of: usize| u32::try_from(of).expect("a script is small");

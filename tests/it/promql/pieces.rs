@@ -1,5 +1,5 @@
-//! Aggregations that are folded where the points come from: the same as series by series, and the same bits
-//! however long the runs are in which series are read.
+//! Aggregations that are folded where the points are read: the result is the same as series by series, and has the
+//! same bits whatever the number of series that are read at a time.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,17 +23,17 @@ use rand::{RngExt, SeedableRng};
 use super::data::add;
 use super::script::{self, Command};
 
-/// Folds whose states are joined: sums and means may be rounded otherwise, the others not.
+/// Folds whose states are merged: sums and means may be rounded differently, the others may not.
 const ROUNDED: [&str; 2] = ["sum", "avg"];
 const EXACT: [&str; 4] = ["min", "max", "count", "group"];
-/// The others.
+/// Aggregations that are not folded.
 const SERIES_BY_SERIES: [&str; 3] = ["stddev", "stdvar", "quantile"];
 
-/// A script with so many series, of which some begin late, end early or have gaps, and some are histograms.
+/// A script with this number of series. Some begin late, end early or have gaps, and some are histograms.
 fn load(random: &mut SmallRng, series: usize, with_histograms: bool) -> String {
     let mut text = "load 15s\n".to_owned();
     for number in 0..series {
-        // Sorted by groups, as labels often are, and then by the other label alone.
+        // Sorted by group, as labels often are, then only by the other label.
         let group = number * 6 / series.max(1);
         text += &format!(
             "  m{{a=\"{group}\", b=\"{}\", i=\"{number:04}\"}}",
@@ -76,7 +76,7 @@ async fn ask(store: &Arc<dyn Store>, query: &str, settings: Settings) -> QueryRe
     engine.range(Arc::clone(store), &expr, steps, &options).await.expect(query)
 }
 
-/// Labels, times and the bits of floats; histograms as they are shown.
+/// Labels, times and the bits of floats; histograms in their debug format.
 fn shown(value: &QueryValue) -> Vec<String> {
     let QueryValue::Matrix(series) = value else { panic!("{value:?}") };
     let one = |series: &promkairos::promql::SeriesPoints| {
@@ -86,13 +86,13 @@ fn shown(value: &QueryValue) -> Vec<String> {
     series.iter().map(one).collect()
 }
 
-/// What is told, and how often; not of which place in the query.
+/// The annotations without their places in the query.
 fn told(result: &QueryResult) -> String {
     let places = regex::Regex::new("Span [{][^}]*[}]").expect("valid");
     places.replace_all(&format!("{:?}", result.annotations), "").into_owned()
 }
 
-/// The same series and times, floats but for their last bits, and what is told.
+/// Asserts that series, times and annotations are equal, and floats except for their last bits.
 fn assert_near(one: &QueryResult, other: &QueryResult, what: &str) {
     let (QueryValue::Matrix(a), QueryValue::Matrix(b)) = (&one.value, &other.value) else {
         panic!("{what}")
@@ -131,7 +131,7 @@ async fn pieces_are_folded_as_series_by_series() {
                     let delayed = Settings { name_removal, ..Settings::default() };
                     let delayed = ask(&store, &query, delayed).await;
                     assert_eq!(shown(&folded.value), shown(&delayed.value), "{what}");
-                    // Of what is computed from the points nothing is folded ahead.
+                    // Aggregations over computed values are not folded.
                     let query = format!("{op} {by} ({param}({vector}) * 1)");
                     let by_series = ask(&store, &query, Settings::default()).await;
                     if ROUNDED.contains(op) {
@@ -145,14 +145,15 @@ async fn pieces_are_folded_as_series_by_series() {
     }
 }
 
-/// Bytes of the floats of a run, at most.
+/// The most bytes of the floats of a run.
 const RUN_BYTES: usize = 8 << 18;
-/// Bytes that the operators of the query have for each step: selector, sum, subquery and its window.
+/// Bytes that the operators of the query hold for each step: selector, sum, subquery and its
+/// window.
 const STEP_BYTES: usize = 64;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sum_at_very_many_steps_holds_few_series() {
-    // A run has four series at so many steps. As many runs are under way as there are cores, and one.
+    // A run has four series at this number of steps. One run more than there are cores is under way.
     let (steps, runs) = (60_000, available_parallelism().map_or(1, usize::from) + 1);
     let series: Vec<String> =
         (0..20 * runs).map(|i| format!("  m{{i=\"{i}\"}} 1+1x10\n")).collect();
@@ -168,7 +169,7 @@ async fn a_sum_at_very_many_steps_holds_few_series() {
     assert_eq!(samples[0].value.float(), Some(11.0 * series.len() as f64));
 }
 
-/// A store of which a query reads a few series at a time, since it says that each is large.
+/// A store that reports a large size for each series, so that a query reads a few at a time.
 struct ShortRuns(Arc<dyn Store>);
 
 struct ShortReader(Box<dyn SeriesReader>);
@@ -183,7 +184,7 @@ impl SeriesReader for ShortReader {
         self.0.forecast(range).await
     }
 
-    /// So that runs have some two to twelve series, and end anywhere.
+    /// Gives runs of some two to twelve series, with any end.
     fn expected_bytes(&self, series: usize) -> Option<usize> {
         Some(READ_RUN_BYTES / (2 + series * 7 % 11))
     }

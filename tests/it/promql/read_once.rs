@@ -1,4 +1,4 @@
-//! What a query reads from Cassandra, by the server's own count of statements.
+//! The number of reads of a query from Cassandra, by the server's own count of statements.
 
 use crate::support::api;
 use crate::support::promkairos::{Backend, Promkairos, statements};
@@ -6,7 +6,7 @@ use crate::support::series::{floats, send};
 
 const START: i64 = 1_700_000_000;
 
-/// How often the points of rows were asked for.
+/// The number of statements that read the points of rows.
 async fn reads_of_points(server: &Promkairos) -> u64 {
     let (status, text) = api::send(reqwest::Method::GET, &server.url("/metrics"), &[], None).await;
     assert_eq!(status, 200, "{text}");
@@ -16,7 +16,7 @@ async fn reads_of_points(server: &Promkairos) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_selector_is_read_once() {
     let folder = tempfile::tempdir().expect("a folder");
-    // What was read is to be read again.
+    // Without a cache, each query reads the points again.
     let flags = ["--cassandra-read-cache-size=0"];
     let server = Promkairos::ready(folder.path(), &Backend::cassandra_store(), &flags).await;
     let points: Vec<(i64, f64)> =
@@ -28,9 +28,9 @@ async fn a_repeated_selector_is_read_once() {
     let mut reads = Vec::new();
     let once = "requests_total";
     let thrice = "requests_total / requests_total + rate(requests_total[1m])";
-    // Of so many steps that each part works on few series at a time, and one part on many.
+    // With this many steps one operand works on few series at a time, and the other on many.
     let apart = "requests_total + requests_total @ end()";
-    // The first query of all may read what later ones remember.
+    // The first query may read rows that later queries have cached.
     for (query, step) in [(once, "15"), (once, "15"), (thrice, "15"), (apart, "0.06")] {
         let before = reads_of_points(&server).await;
         let (start, end) = (START.to_string(), (START + 600).to_string());

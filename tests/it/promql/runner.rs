@@ -1,7 +1,7 @@
-//! Runs Prometheus' scripts: loads a store in memory, asks, compares. Each instant query is also asked
-//! pinned to its time by `@` at other times, and as the middle of a range.
+//! Runs Prometheus' scripts: loads a store in memory, asks, compares. Each instant query is also asked pinned to its
+//! time by `@` at other times, and as the middle of a range.
 //!
-//! The scripts are those of `tests/data/promql` and, when it is set, of `$PROMQLTEST_DIR`.
+//! The scripts are in `tests/data/promql` and in `$PROMQLTEST_DIR`, if it is set.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ fn own_scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/promql")
 }
 
-/// All scripts that go by [`settings`], sorted.
+/// All scripts that run with [`settings`], sorted.
 pub(super) fn paths() -> Vec<PathBuf> {
     let other = std::env::var_os("PROMQLTEST_DIR").map(PathBuf::from);
     let folders = [Some(own_scripts()), other].into_iter().flatten();

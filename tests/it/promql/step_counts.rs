@@ -1,8 +1,8 @@
-//! How many samples each step of a query sees, and how many are read for it: those of Prometheus 3.16,
-//! and with all of them counted or each step the same sums.
+//! The number of samples that each step of a query sees, and that are read for it, as in Prometheus 3.16. Counting in
+//! all or by step gives the same sums.
 //!
-//! Numbers over `DATA` are those that Prometheus' own tests expect, or follow from its rules as the
-//! comment beside them says.
+//! Numbers over `DATA` are expected by Prometheus' own tests, or follow from its rules as the
+//! comment beside them explains.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ const INSTANT: &[Case] = &[
     ("one", [21, 21, 0], &[1], &[1]),
     ("native", [21, 21, 0], &[13], &[13]),
     ("timestamp(native)", [21, 21, 0], &[1], &[1]),
-    // Without its buckets, which nobody asks for.
+    // Without the buckets, which the query does not use.
     ("histogram_sum(native)", [21, 21, 0], &[11], &[11]),
     ("native[60s]", [201, 201, 0], &[78], &[78]),
     ("one[60s] @ 30", [201, 201, 0], &[4], &[4]),
@@ -57,28 +57,30 @@ const RANGE: &[Case] = &[
     ("max_over_time(three{a=\"1\"}[10s])", [991, 1021, 10], &[1, 1, 0, 0], &[1, 1, 0, 0]),
     ("max_over_time(three[60s])", [201, 220, 5], &[18; 4], &[18, 0, 3, 0]),
     ("histogram_count(rate(native[20s]))", [201, 221, 10], &[22; 3], &[22, 11, 11]),
-    // The same at all steps: read once, seen at each.
+    // The same samples at all steps: read once, seen at each.
     ("max_over_time(three[60s] @ 30)", [201, 220, 5], &[12; 4], &[12, 0, 0, 0]),
     ("sum(three) + sum(three @ 100)", [201, 221, 10], &[6; 3], &[6, 3, 3]),
-    // The window is the same, what is done with it is not.
+    // The window is the same at all steps, but its evaluation is not.
     ("predict_linear(one[60s] @ 100, 60)", [100, 300, 100], &[6; 3], &[6, 0, 0]),
     ("predict_linear(one[60s:10s] @ 100, 60)", [100, 300, 100], &[6; 3], &[6, 0, 0]),
-    // Of a subquery the inside is seen at each step in whose window it is, and read for the first.
+    // In a subquery, each step sees the inner steps in its window; each is read for the first step
+    // that sees it.
     ("max_over_time(three[60s:5s])", [201, 220, 5], &[36; 4], &[36, 3, 3, 3]),
     ("max_over_time(one[20s:10s])", [201, 261, 10], &[2; 7], &[2, 1, 1, 1, 1, 1, 1]),
     ("avg_over_time(native[2m:1m])", [120, 240, 60], &[26; 3], &[26, 13, 13]),
     ("max_over_time(three[60s:10s])", [200, 400, 30], &[18; 7], &[18, 9, 9, 9, 9, 9, 9]),
-    // What lies between two windows is read for neither.
+    // Inner steps between two windows are not read.
     ("max_over_time(one[30s:10s])", [201, 261, 60], &[3; 2], &[3; 2]),
     // At 170 and 180 for the first step, at 190 and 200 for the second, at 210 and 220 for the third.
     ("sum_over_time(one[20s:10s] offset 15s)", [200, 240, 20], &[2; 3], &[2; 3]),
-    // Evaluated at 150, the first step of the subquery, and seen at six in each window.
+    // Evaluated at 150, the first inner step of the subquery, and seen at six inner steps in each
+    // window.
     ("sum_over_time(sum(three @ 100)[1m:10s])", [200, 300, 50], &[18; 3], &[3, 0, 0]),
-    // Of 160, 180 … 320 each reads two; 220, 240 and 260 are in no window.
+    // Each of the inner steps 160, 180 … 320 reads two; 220, 240 and 260 are in no window.
     ("sum_over_time(max_over_time(one[20s:10s])[1m:20s])", [200, 320, 120], &[6; 2], &[6; 2]),
 ];
 
-/// The samples that each step sees and reads; panics when sums and totals are not the same.
+/// The samples that each step sees and reads; panics when their sums differ from the totals.
 async fn count(
     store: &Arc<dyn Store>,
     (query, [start, end, interval], ..): Case,
@@ -140,7 +142,7 @@ async fn series_are_counted_for_each_selector() {
         ("sum(m) + sum(rate(m{instance=\"1\"}[1m]))", 3),
         ("m @ 60 or max_over_time(m[1m:10s])", 4),
         ("limitk(0, m)", 2),
-        // Only what may describe one of them is read.
+        // Only series that may describe one of them are read.
         ("info(m)", 3),
         ("info(m{instance=\"2\"})", 1),
         ("info(sum(m))", 2),
@@ -154,7 +156,7 @@ async fn series_are_counted_for_each_selector() {
     }
 }
 
-/// Series that are worked on by several threads are counted as if by one.
+/// Samples of series that several threads evaluate are counted as if one thread had.
 #[tokio::test(flavor = "multi_thread")]
 async fn steps_of_many_series_come_together() {
     let store = counters(300, 41).await;

@@ -1,7 +1,7 @@
 //! Deep nesting and long texts: an error, never an overflow of the stack.
 //!
-//! Each shape is tried on a thread with the stack of a usual worker, as deep as is allowed, one
-//! deeper, and far deeper.
+//! Each shape is tried on a thread with the stack of a usual worker: at the deepest nesting
+//! allowed, one deeper, and far deeper.
 
 use promkairos::limits::{MAX_QUERY_BYTES, MAX_QUERY_DEPTH};
 use promkairos::promql::{Features, parse};
@@ -35,7 +35,8 @@ fn every_shape_has_its_limit() {
     for (before, inside, after, levels) in shapes {
         let nested = |times: usize| before.repeat(times) + inside + &after.repeat(times);
         let most = (MAX_QUERY_DEPTH - 1) / levels;
-        // A subquery gives no instant vector, so nesting it is refused, but only once it is parsed.
+        // A nested subquery is refused because it gives no instant vector, but only after it is
+        // parsed.
         let deepest = answer(nested(most));
         let fits =
             deepest.as_ref().is_ok() || deepest.as_ref().is_err_and(|e| e.contains("subquery"));

@@ -1,6 +1,6 @@
-//! Trees at random, as the parser could have made them.
+//! Random trees, as the parser could have made them.
 //!
-//! Operands that could be read otherwise are in parentheses, lengths of time are whole
+//! Operands that would otherwise be read differently are in parentheses, durations are whole
 //! milliseconds, and types fit. Places in the text are not set.
 
 use promkairos::model::{METRIC_NAME, MatchOp, Matcher};
@@ -21,8 +21,8 @@ fn paren(expr: Expr) -> Expr {
     Expr::Paren(Paren { expr: Box::new(expr), span: NOWHERE })
 }
 
-/// An operand that cannot be read as something else: an operator after a computed offset may
-/// belong to the offset, and a sign before a number is the number's.
+/// An operand that cannot be read as something else. Without parentheses, an operator after a
+/// computed offset may belong to the offset, and a sign before a number belongs to the number.
 fn operand(expr: Expr) -> Box<Expr> {
     let computed = |when: &When| matches!(when.offset, Some(Duration::Expr(_)));
     let open = match &expr {
@@ -39,7 +39,7 @@ fn operand(expr: Expr) -> Box<Expr> {
 fn any_text() -> impl Strategy<Value = String> {
     let odd = "[\"'`\\\\\n\t\u{0}\u{7f}é\u{301}😀\u{200b}]{0,4}";
     let text = prop_oneof!["[a-z]{1,3}", "\\PC{0,5}", odd];
-    // What stands for invalid UTF-8 is refused when it is written as it is.
+    // The character that replaces invalid UTF-8 is refused when a text has it literally.
     text.prop_filter("no U+FFFD", |text| !text.contains(char::REPLACEMENT_CHARACTER))
 }
 
@@ -70,7 +70,7 @@ fn any_string() -> impl Strategy<Value = Expr> {
         .prop_map(|value| Expr::String(StringLiteral { value, not_utf8: None, span: NOWHERE }))
 }
 
-/// Milliseconds as a literal, which is seconds, as the parser computes them.
+/// Milliseconds as a literal in seconds, as the parser computes them.
 pub(super) fn literal(millis: i64) -> Duration {
     let seconds = (millis / 1000) as f64 + (millis % 1000) as f64 / 1000.0;
     Duration::Literal(number(seconds, Notation::Duration))
@@ -80,7 +80,7 @@ fn computed(form: DurationForm, wrapped: bool) -> Duration {
     Duration::Expr(Box::new(DurationExpr { form, wrapped, span: NOWHERE }))
 }
 
-/// A length of time that is computed, in parentheses.
+/// A computed duration, in parentheses.
 fn any_duration_expr() -> impl Strategy<Value = Duration> {
     let leaf = prop_oneof![
         (1..1_000_000_i64).prop_map(|seconds| literal(seconds * 1000)),
@@ -145,7 +145,7 @@ fn any_matrix(vector: BoxedStrategy<Expr>) -> impl Strategy<Value = Expr> {
     let matrix = (any_selector(), any_range()).prop_map(|(selector, range)| {
         Expr::Matrix(MatrixSelector { selector, range, span: NOWHERE })
     });
-    // A colon is only read after some number.
+    // The colon of a subquery is only accepted after a range that contains a number.
     let range =
         any_range().prop_filter("a number", |range| format!("{range:?}").contains("Literal"));
     let subquery = (vector, range, option::of(any_range()), any_when());

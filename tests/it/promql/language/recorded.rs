@@ -1,7 +1,7 @@
-//! What a real Prometheus 3.16 answered to queries: its parse errors and its format.
+//! The answers of a real Prometheus 3.16 to queries: its parse errors and its format.
 //!
-//! `tests/data/prometheus-3.16/requests*.jsonl` hold one request and its answer a line. Only what
-//! depends on the text of the query alone is looked at here.
+//! `tests/data/prometheus-3.16/requests*.jsonl` hold one request and its answer a line. Only
+//! results that depend on the text of the query alone are tested here.
 
 use promkairos::model::PatternSet;
 use promkairos::promql::{Features, Names, Syntax, parse, parse_selector_with};
@@ -28,7 +28,7 @@ impl Recorded {
         let names = Names::Unicode;
         all.extend(read("requests-utf8", Syntax { features: Features::Stable, names }));
         all.retain(|recorded| {
-            // Of these the server did not read the form.
+            // The server did not read the form of the other requests.
             let readable = recorded.request["headers"]["Content-Type"].is_null();
             readable && ["GET", "POST"].contains(&recorded.text("method"))
         });
@@ -39,7 +39,7 @@ impl Recorded {
         self.request[key].as_str().unwrap_or_default()
     }
 
-    /// The values of a parameter: those of the body, then those of the address.
+    /// The values of a parameter: those in the body, then those in the URL.
     fn parameters(&self, name: &str) -> impl Iterator<Item = &str> {
         let parts = ["form", "params"].into_iter().flat_map(|part| self.request[part].as_array());
         let named = parts.flatten().filter(move |pair| pair[0] == name);
@@ -50,7 +50,7 @@ impl Recorded {
         self.parameters("query").next()
     }
 
-    /// The parse error that was answered, from its position on.
+    /// The recorded parse error, from its position on.
     fn parse_error(&self) -> Option<&str> {
         let error = self.request["json"]["error"].as_str()?;
         let at_fault = error.strip_prefix("invalid parameter ");
@@ -68,7 +68,7 @@ impl Recorded {
     }
 }
 
-/// Asserts that each case was as wanted, and that there were so many.
+/// Asserts that each case has the wanted result, and that their number is `wanted`.
 fn all_equal(wanted: usize, cases: Vec<(String, String, String)>) {
     assert_eq!(cases.len(), wanted, "cases");
     let wrong: Vec<String> = cases
@@ -96,7 +96,7 @@ fn parse_errors_are_those_of_prometheus() {
 #[test]
 fn what_prometheus_evaluates_is_parsed() {
     let cases = Recorded::all().into_iter().filter(Recorded::takes_query).filter_map(|recorded| {
-        // A refusal with another status came after the query was parsed.
+        // A refusal with another status was made after the query was parsed.
         if recorded.request["status"] == 400 {
             return None;
         }

@@ -1,7 +1,7 @@
-//! Printing and parsing are inverse: the text of a tree gives the tree again.
+//! Printing and parsing are inverse: parsing the text of a tree gives an equal tree.
 //!
-//! Trees are made at random. Places in the text are not compared, nor whether a length of time was
-//! written as a number.
+//! Trees are random. Places in the text are not compared, nor whether a duration was written as a
+//! number.
 
 use promkairos::promql::ast::*;
 use promkairos::promql::{Span, Syntax, parse};
@@ -19,14 +19,14 @@ pub(super) fn same_tree(text: &str, tree: &Expr) {
     assert_eq!(format!("{:?}", placeless(&again)), format!("{:?}", placeless(tree)), "{text}");
 }
 
-/// The same tree with all places the same.
+/// A copy of the tree in which all places are equal.
 fn placeless(expr: &Expr) -> Expr {
     let mut expr = expr.clone();
     forget_places(&mut expr);
     expr
 }
 
-/// The place of everything whose place does not matter.
+/// A place that does not matter.
 pub(super) const NOWHERE: Span = Span::new(0, 0);
 
 fn forget_places(expr: &mut Expr) {
@@ -70,7 +70,7 @@ fn forget_places(expr: &mut Expr) {
     }
 }
 
-/// Also sorts the conditions, as their text does.
+/// Also sorts the matchers, as printing does.
 fn forget_selector(node: &mut VectorSelector) {
     node.span = NOWHERE;
     node.when.offset.iter_mut().for_each(forget_length);
@@ -78,7 +78,7 @@ fn forget_selector(node: &mut VectorSelector) {
     node.matchers[..conditions].sort_by_key(ToString::to_string);
 }
 
-/// A literal becomes milliseconds: that it was written as a number is not printed.
+/// A literal becomes milliseconds: printing does not keep whether it was written as a number.
 fn forget_length(length: &mut Duration) {
     match length.literal_millis() {
         Some(millis) => *length = literal(millis),
@@ -117,8 +117,8 @@ proptest! {
         let text = words.join(if blanks { " " } else { "" });
         let Ok(tree) = parse(&text, Syntax::ALL) else { return Ok(()) };
         let line = tree.to_string();
-        // `a offset +(5m) * b` loses its plus, so then the operator is the offset's; infinity is printed
-        // with a sign, which is a sign of its power when it is read again.
+        // `a offset +(5m) * b` is printed without its plus, so then the operator belongs to the offset. Infinity is
+        // printed with a sign; a sign before a power applies to the power when it is read again.
         if line.contains("Inf ^") {
             return Ok(());
         }
@@ -128,7 +128,7 @@ proptest! {
     }
 }
 
-/// What random texts are made of.
+/// The words that random texts consist of.
 const WORDS: &[&str] = &[
     "sum",
     "topk",
