@@ -1,6 +1,6 @@
-//! Thousands of connections that say nothing, say half of it or take for ever, and clients that vanish,
-//! send garbage or far too much: a sender among them is served, and afterwards the process has what it
-//! had before. It runs with the 1024 descriptors that a process usually has.
+//! Thousands of connections that send nothing, send a half or never end, and clients that vanish, send garbage or far
+//! too much. A sender among them is served, and afterwards the process has the memory and descriptors of before. It
+//! runs with the usual limit of 1024 descriptors.
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -12,18 +12,18 @@ use crate::support::load::Load;
 use crate::support::promkairos::{Backend, Message, Promkairos};
 use crate::support::{eventually, seed};
 
-/// Connections that are held at a time.
+/// Connections that are held at the same time.
 const CROWD: usize = 3_000;
-/// Those that come together.
+/// Connections that are opened together.
 const WAVE: usize = 150;
-/// How often each of the others comes.
+/// How often each of the other kinds of clients connects.
 const TIMES: usize = 20;
-/// Descriptors that may come and go by themselves.
+/// Tolerance: descriptors that may come and go by themselves.
 const SPARE_DESCRIPTORS: usize = 8;
-/// Bodies of remote write that may be in memory at a time.
+/// Tolerance: bodies of remote write that may be in memory at the same time.
 const SPARE_BYTES: u64 = promkairos::limits::MAX_BODY_BYTES_IN_FLIGHT as u64;
 
-/// The server with few descriptors.
+/// The command that limits the server's descriptors.
 const FEW: [&str; 4] = ["sh", "-c", "ulimit -n 1024 && exec \"$@\"", "sh"];
 
 const HALF_HEAD: &[u8] = b"GET /api/v1/labels HTTP/1.1\r\nHost: a";
@@ -35,10 +35,10 @@ const ENDLESS: &[u8] = b"POST /api/v1/write HTTP/1.1\r\nHost: a\r\nContent-Encod
     Content-Type: application/x-protobuf\r\nTransfer-Encoding: chunked\r\n\r\n";
 const WHOLE: &[u8] = b"GET /-/healthy HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// A piece of a body, and its length as it is told before.
+/// The size line of a chunk of a body, and its bytes.
 const CHUNK: (&[u8], &[u8]) = (b"10000\r\n", &[1; 1 << 16]);
 
-/// This process holds the other ends.
+/// This process holds the other ends of all connections.
 fn raise_own_descriptors() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     assert!(maximum.is_none_or(|most| most > 4_096), "too few descriptors: {maximum:?}");
@@ -60,15 +60,15 @@ fn memory(server: &Promkairos) -> u64 {
     kib << 10
 }
 
-/// A connection on which this has been sent.
+/// A connection on which these bytes have been sent.
 async fn connect(server: &Promkairos, begun: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(server.address).await.expect("it listens");
-    // It may have had to give way already.
+    // The server may have closed it already.
     let _ = stream.write_all(begun).await;
     stream
 }
 
-/// The beginning of the answer, up to its end or that of the first line.
+/// The beginning of the answer, up to the end of its first line.
 async fn first_line(stream: &mut TcpStream) -> String {
     let mut answer = Vec::new();
     while !answer.ends_with(b"\n") {
@@ -81,7 +81,7 @@ async fn first_line(stream: &mut TcpStream) -> String {
 }
 
 async fn served(server: &Promkairos, load: &Load, random: &mut StdRng) {
-    // An attempt may find its connection just being closed.
+    // An attempt may use a connection that is just being closed.
     eventually("a sender is served", async || match load.send(server, random).await {
         Ok(204) => Ok(()),
         other => Err(format!("{other:?}")),
@@ -89,7 +89,7 @@ async fn served(server: &Promkairos, load: &Load, random: &mut StdRng) {
     .await;
 }
 
-/// Sends a body of chunks without end, until the answer is there; gives its first line.
+/// Sends a body of chunks without end until the answer arrives; returns its first line.
 async fn endless(server: &Promkairos) -> String {
     let mut stream = connect(server, ENDLESS).await;
     let (mut answers, mut questions) = stream.split();
@@ -101,7 +101,7 @@ async fn endless(server: &Promkairos) -> String {
     let mut answer = Vec::new();
     let reading = async {
         while !answer.contains(&b'\n') {
-            // A reset is an end too.
+            // A reset also ends the answer.
             if answers.read_buf(&mut answer).await.unwrap_or(0) == 0 {
                 break;
             }

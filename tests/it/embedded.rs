@@ -1,6 +1,6 @@
-//! Tests: the embedded store's part files, over a disk that fails and forgets on purpose.
+//! Tests: the part files of the embedded store, over a disk that fails and loses data on purpose.
 //!
-//! What is in the store is compared with a naive model: a map of points by series and time.
+//! The content of the store is compared with a naive model: a map of points by series and time.
 
 mod clock;
 mod disk;
@@ -30,7 +30,7 @@ use disk::{Fault, Forget, SimulatedDisk};
 use model::{DAY, Model, Step, labels, point, run_of};
 
 const DIR: &str = "/data/parts";
-/// A time long after all points: every day is closed.
+/// A time long after all points, at which every day is closed.
 const LATER: i64 = 300 * DAY;
 
 fn options() -> Options {
@@ -47,7 +47,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     runtime.expect("a runtime starts").block_on(future)
 }
 
-/// Everything that can be read from a store.
+/// The whole content that can be read from a store.
 async fn content(store: &Parts) -> Result<Model, StoreError> {
     let selection = store.select(&[], TimeRange::ALL, &SelectHints::default()).await?;
     let mut model = Model::default();
@@ -70,7 +70,7 @@ async fn content(store: &Parts) -> Result<Model, StoreError> {
     Ok(model)
 }
 
-/// How the points of runs lie in days.
+/// The number of points of the runs by day.
 fn days_of(runs: &[SeriesRun]) -> DayCounts {
     let mut days = DayCounts::default();
     for chunk in runs.iter().flat_map(|run| &run.chunks) {
@@ -79,7 +79,7 @@ fn days_of(runs: &[SeriesRun]) -> DayCounts {
     days
 }
 
-/// Does a step; what the store says to it.
+/// Does a step; returns the result of the store.
 async fn apply(store: &Parts, step: &Step) -> Result<(), StoreError> {
     match step {
         Step::Absorb { through, runs, exemplars, metadata } => {
@@ -128,7 +128,7 @@ fn random_histories_read_as_the_model_says() {
     }
 }
 
-/// One random question of each kind.
+/// Asks one random query of each kind.
 async fn check_queries(store: &Parts, model: &Model, random: &mut StdRng) {
     let matchers = model::random_matchers(random);
     let range = model::random_range(random);
@@ -179,8 +179,8 @@ fn check_limit<T: PartialEq + std::fmt::Debug>(some: &[T], cut: bool, all: &[T],
     assert_eq!(cut, all.len() > limit);
 }
 
-/// Steps that touch everything: overlapping flushes over two days, metadata, exemplars, deletes
-/// that leave something, compaction.
+/// Steps of every kind: overlapping flushes over two days, metadata, exemplars, deletes that leave
+/// some data, compaction.
 fn scenario() -> Vec<Step> {
     let mut random = StdRng::seed_from_u64(7);
     let mut steps: Vec<Step> = (0..4).map(|n| Step::random_absorb(&mut random, n)).collect();
@@ -234,7 +234,7 @@ fn a_crash_between_any_two_file_operations_leaves_before_or_after() {
                 found == models[done] || found == *after,
                 "stopped at operation {stop_at}, {forget:?}, {done} steps done"
             );
-            // What the crash left over is gone.
+            // The files that the crash left over are gone.
             let parts = disk.names().iter().filter(|name| name.ends_with(".part")).count();
             let listed = block_on(store.stats()).expect("no I/O").disk_bytes;
             assert_eq!(disk.bytes_of(".part"), listed.expect("known"), "{parts} parts");
@@ -262,7 +262,7 @@ fn a_failed_operation_changes_nothing_and_can_be_repeated() {
                         assert_eq!(found, models[number], "{fault:?} at {fail_at}");
                         apply(&store, step).await.expect("the fault is over");
                     }
-                    // Without a fault other tests look.
+                    // Other tests check the steps without a fault.
                     if disk.has_failed() {
                         let found = content(&store).await.expect("it can be read");
                         assert_eq!(found, models[number + 1], "{fault:?} at {fail_at}");
@@ -293,7 +293,7 @@ fn a_full_disk_is_named_by_its_folder() {
         if !disk.has_failed() {
             break;
         }
-        // A file that was only to be removed may stay.
+        // An error of removing a file is not returned.
         let Err(error) = flushed else { continue };
         let error = error.to_string();
         let full = |of: &str| format!("the file system of {of} is full, make room there: {DIR}");
@@ -303,7 +303,7 @@ fn a_full_disk_is_named_by_its_folder() {
     assert!(told > 5, "only {told} operations");
 }
 
-/// Reads all of a damaged store: right, or an error that names the damaged file.
+/// Reads all of a damaged store: the data is right, or the error names the damaged file.
 fn check_damage(disk: &SimulatedDisk, file: &str, model: &Model, what: &str) {
     let read = block_on(async { content(&open(disk)?).await });
     match read {
@@ -364,8 +364,8 @@ fn a_shortened_or_missing_file_is_an_error_that_names_it() {
     }
 }
 
-/// The points of `tests/data/embedded-1`, which a program wrote that knew version 1 alone. It answered
-/// 6,000 points of 20 series with this sum of their bits.
+/// The series, the points and the sum of their bits of `tests/data/embedded-1`, as the program that wrote it read
+/// them. It knew version 1 only.
 const VERSION_1: (usize, usize, u64) = (20, 6_000, 0x1201_f850_67bd_cd72);
 
 fn fingerprint(model: &Model) -> (usize, usize, u64) {
@@ -404,7 +404,7 @@ fn a_store_of_version_1_is_read_and_written_anew() {
     let before = sizes();
     block_on(async {
         assert_eq!(fingerprint(&content(&store).await.expect("it can be read")), VERSION_1);
-        // All of it once more, so that there is something to merge.
+        // The same data again, so that there is something to merge.
         let all = content(&store).await.expect("it can be read");
         let again = all
             .series
@@ -452,7 +452,7 @@ fn a_given_up_flush_leaves_nothing() {
     let disk = SimulatedDisk::default();
     let store = open(&disk).expect("a new store opens");
     block_on(async {
-        // It never comes to an end by itself.
+        // These runs never end by themselves.
         let runs = (0u64..).map(|n| {
             run_of(&labels(&[("n", &format!("{n:012}"))]), &[(0..50).map(point).collect()])
         });
@@ -463,7 +463,7 @@ fn a_given_up_flush_leaves_nothing() {
         let polled = futures::poll!(&mut ingest_flush);
         assert!(polled.is_pending(), "it is under way");
     });
-    // The runtime has ended, and with it the writing thread.
+    // The runtime has ended, and the writing thread with it.
     drop(store);
     assert_eq!(disk.bytes_of(".part") + disk.bytes_of(".tmp"), 0);
     let store = open(&disk).expect("it opens again");
@@ -494,7 +494,7 @@ fn a_delete_reaches_a_flush_that_is_under_way() {
     has_begun.recv().expect("the flush begins");
     let a = [Matcher::equal("job", "a")];
     runtime.block_on(store.delete(&a, TimeRange::new(10, 1_000))).expect("nothing fails");
-    // Another change, at which the first delete concerns no part that exists.
+    // Another change, for which the first delete concerns no existing part.
     let c = [Matcher::equal("job", "c")];
     runtime.block_on(store.delete(&c, TimeRange::ALL)).expect("nothing fails");
     go_on.send(()).expect("the flush waits");
@@ -514,7 +514,7 @@ fn a_large_part_goes_to_the_disk_in_pieces() {
     let mut random = StdRng::seed_from_u64(1);
     let runs: Vec<_> = (0..100)
         .map(|n| {
-            // Values that nothing packs: 8 bytes each.
+            // Values that cannot be compressed: 8 bytes each.
             let mut noise = |timestamp| {
                 let value = model::float(f64::from_bits(random.random()));
                 Point { value, ..point(timestamp) }

@@ -1,5 +1,5 @@
-//! The log of the real program in JSON, as a collector of logs reads it: every line is an object, and at
-//! `debug` each request has exactly one.
+//! The JSON log of the real program, as a collector reads it: every line is an object, and at level `debug` each
+//! request has exactly one line.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::support::promkairos::{Backend, Promkairos};
 
 const TOKEN: &str = "Bearer t0k3n";
 
-/// How many lines there are of each request: method, path and status.
+/// The number of lines for each request: method, path and status.
 type Lines = BTreeMap<(String, String, u64), usize>;
 
-/// The lines of requests in a log of which every line is an object.
+/// The lines of requests in a log; panics if a line is no object.
 fn requests(log: &str) -> Lines {
     let mut lines = Lines::new();
     for line in log.lines() {
@@ -53,7 +53,7 @@ async fn every_line_is_an_object_and_each_request_has_one() {
         ("GET", "/api/v1/query?query=1", TOKEN, 200),
         ("POST", "/api/v1/query?query=sum(", TOKEN, 400),
         ("POST", "/api/v1/read", TOKEN, 400),
-        // What a sender says must not make a line of its own.
+        // Bytes from a client must not begin a line in the log.
         ("GET", "/api/v1/query?query=%0A%7B%22a%22%0D%0A", TOKEN, 400),
         ("GET", "/nowhere%0A", TOKEN, 404),
         ("PUT", "/api/v1/write", TOKEN, 405),
@@ -71,7 +71,7 @@ async fn every_line_is_an_object_and_each_request_has_one() {
     }
     assert!(server.process.terminate().success());
     let mut found = requests(&server.process.log());
-    // How often it was asked until it was ready is not known.
+    // How often the test asked for readiness is not known.
     found.retain(|(_, path, _), _| path != "/-/ready");
     assert_eq!(found, want);
 }

@@ -1,7 +1,7 @@
-//! The Docker files, read as data: every flag is one that the binary knows, every port and host
-//! is one that somebody serves, every path is there. Nothing here runs a container.
+//! The Docker files, read as data: the binary knows every flag, some service listens at every port
+//! and host, every path exists. Nothing here runs a container.
 //!
-//! What is for a machine without containers is in [`system`].
+//! The files for a machine without containers are tested in [`system`].
 
 mod system;
 
@@ -59,7 +59,7 @@ fn the_image_holds_every_member_of_the_workspace() {
     assert!(members.len() > 1, "{members:?}");
     let dockerfile = text("Dockerfile");
     let copied: BTreeSet<String> = copied_paths(&dockerfile).collect();
-    // What it is built of, beside the members.
+    // The inputs of the build apart from the members of the workspace.
     for path in ["Cargo.toml", "Cargo.lock", "build.rs", "proto", "src", "README.md"] {
         assert!(copied.contains(path), "{path} is not copied: {copied:?}");
     }
@@ -110,17 +110,17 @@ fn the_compose_file_mounts_and_builds_what_is_there() {
         assert!(needed.iter().all(|other| services.contains_key(other)), "{name}: {needed:?}");
     }
     assert_eq!(compose["services"]["kairosdb"]["profiles"][0], "kairosdb");
-    // Behind a log KairosDB sees only what is flushed.
+    // Behind a log, KairosDB sees only flushed data.
     let command = strings(&compose["services"]["promkairos"]["command"]);
     assert!(command.contains(&"--flush-interval=1m".to_owned()), "{command:?}");
 }
 
-/// Says to Grafana where dashboards lie.
+/// The file that names the folder of dashboards for Grafana.
 const DASHBOARDS: &str = "grafana/provisioning/dashboards/promkairos.yml";
 
 #[test]
 fn the_compose_file_mounts_where_the_programs_look() {
-    // What an image says by itself.
+    // Paths that the images bring themselves.
     let of_images = ["/var/lib/cassandra", "/var/lib/grafana", "/etc/grafana/provisioning"];
     let compose = yaml("docker-compose.yml");
     let mut mounts = 0;
@@ -170,7 +170,7 @@ fn every_address_is_served() {
     for (service, port) in
         [("promkairos", "9201"), ("prometheus", "9090"), ("grafana", "3000"), ("kairosdb", "8080")]
     {
-        // Nothing asks for credentials.
+        // No service asks for credentials, so ports are published to this machine only.
         let published = format!("127.0.0.1:{port}:{port}");
         assert_eq!(strings(&compose["services"][service]["ports"]), [published]);
     }
@@ -209,7 +209,7 @@ fn copied_paths_exist(dockerfile: &str) {
     }
 }
 
-/// What is copied of the project.
+/// The paths that are copied from the project.
 fn copied_paths(dockerfile: &str) -> impl Iterator<Item = String> {
     let copies = instructions(dockerfile, "COPY").into_iter();
     copies.filter(|copy| !copy.starts_with("--from=")).flat_map(|copy| {
@@ -219,7 +219,7 @@ fn copied_paths(dockerfile: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// What follows each instruction of this name.
+/// The arguments of each instruction with this name.
 fn instructions(dockerfile: &str, name: &str) -> Vec<String> {
     let joined = dockerfile.replace("\\\n", " ");
     let of_name = |line: &str| line.strip_prefix(name)?.strip_prefix(' ').map(str::to_owned);

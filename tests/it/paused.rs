@@ -1,7 +1,7 @@
-//! SIGSTOP and SIGCONT: Cassandra stands still under writes and queries, and promkairos itself under
-//! clients that lose patience and repeat themselves. Nothing is lost, and nothing is there twice.
+//! SIGSTOP and SIGCONT: Cassandra stops during writes and queries, and promkairos itself while
+//! clients run out of patience and send again. Nothing is lost, and nothing is stored twice.
 //!
-//! What waits, waits for a process that stands still: no test depends on which of two is faster.
+//! Each wait is for a stopped process: no test depends on which of two is faster.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::support::promkairos::{Backend, Message, Promkairos};
 use crate::support::remote_read::Point;
 use crate::support::{eventually, long, proto, seed};
 
-/// A server over Cassandra, and what was written through it.
+/// A server over Cassandra, and the data written through it.
 struct Written {
     server: Promkairos,
     load: Load,
@@ -44,7 +44,7 @@ impl Written {
         .await;
     }
 
-    /// Reads are refused with the name of who does not answer.
+    /// Reads are refused with an error that names Cassandra.
     async fn refuses_reads(&self) {
         let names_it = |status: u16, why: &str| status == 503 && why.contains("Cassandra");
         eventually("a remote read is refused", async || {
@@ -81,7 +81,7 @@ async fn a_cassandra_that_stands_still_for_a_while_costs_nothing_but_time() {
         by_wal.has_everything().await;
 
         cassandra.pause();
-        // What was under way may have been answered just before.
+        // A write under way may have been answered just before.
         eventually("a write is refused in its time", async || {
             match by_store.load.attempt(&by_store.server, &mut random).await {
                 Ok(answer) if answer.status == 503 => Ok(answer),
@@ -113,7 +113,7 @@ async fn a_cassandra_that_stands_still_for_a_while_costs_nothing_but_time() {
         by_store.has_everything().await;
         by_wal.has_everything().await;
     }
-    // All of the log arrives: a process without it sees it.
+    // All of the log arrives: a process without that log reads it.
     let data = tempfile::tempdir().expect("a folder");
     let direct = Backend::CassandraStore { address, keyspace: b };
     let server = Promkairos::ready(data.path(), &direct, &[]).await;
@@ -130,7 +130,7 @@ const SENDERS: u64 = 4;
 const POINTS: u64 = 10;
 const START_MS: u64 = 1_700_000_000_000;
 
-/// The points of one request of a sender; no other has their times.
+/// The points of one request of a sender; no other request has their times.
 fn points(request: u64) -> impl Iterator<Item = (u64, f64)> {
     (0..POINTS)
         .map(move |point| (START_MS + request * 100 + point, (request * POINTS + point) as f64))
@@ -145,16 +145,16 @@ fn body(sender: u64, request: u64) -> Vec<u8> {
     compress(&proto::Message::default().messages(1, [series]))
 }
 
-/// Clients that send, and repeat what was not answered when they lose patience.
+/// Clients that send, and send again without an answer when they run out of patience.
 struct Clients {
-    /// Counts how often all of them have lost patience.
+    /// Counts how often all clients have run out of patience.
     patience: watch::Sender<u32>,
     answered: AtomicU64,
     is_enough: AtomicBool,
 }
 
 impl Clients {
-    /// One of them; gives how many requests were answered in the end.
+    /// Runs one client; returns the number of requests that were answered in the end.
     async fn send(&self, server: &Promkairos, sender: u64) -> u64 {
         let mut patience = self.patience.subscribe();
         let mut request = 0;
@@ -165,7 +165,7 @@ impl Clients {
                     assert_eq!(answer.status, 204, "{answer:?}");
                     request += 1;
                     self.answered.fetch_add(1, Ordering::Relaxed);
-                    // Not before the last one is answered, which may be stored already.
+                    // Stop only after an answer: a request without one may be stored already.
                     if self.is_enough.load(Ordering::Relaxed) {
                         return request;
                     }
@@ -175,7 +175,7 @@ impl Clients {
         }
     }
 
-    /// Lets the server stand still, again and again, until it is enough.
+    /// Stops and continues the server again and again, then sets `is_enough`.
     async fn interrupt(&self, server: &Promkairos, random: &mut StdRng) {
         for _ in 0..if long() { 100 } else { 10 } {
             let before = self.answered.load(Ordering::Relaxed);
@@ -196,7 +196,7 @@ impl Clients {
     }
 }
 
-/// Every answered point is there once, with its value.
+/// Every answered point is stored once, with its value.
 async fn check(server: &Promkairos, answered: &[u64]) {
     let found = server.read("__name__", "repeated").await.expect("it answers");
     assert_eq!(found.len(), answered.len());

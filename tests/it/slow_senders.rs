@@ -17,21 +17,21 @@ async fn slow_bodies_on_all_connections_keep_no_sender_out() {
     let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());
     let server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
     let mut held = Vec::new();
-    // That of the question whether it is ready, which is idle, gives way first.
+    // The idle connection that asked for readiness is closed first.
     for _ in 0..MAX_CONNECTIONS + 1 {
         held.push(begin(server.address).await);
     }
     let mut random = StdRng::seed_from_u64(seed());
-    // The first attempt may find the idle connection, which is just being closed.
+    // The first attempt may use the idle connection, which is just being closed.
     eventually("a sender finds a place", async || match load.send(&server, &mut random).await {
         Ok(204) => Ok(()),
         other => Err(format!("{other:?}")),
     })
     .await;
-    // Somebody was sent away for it: closed without an answer, such as one whose time is over gets.
+    // One of the slow connections was closed for it: without an answer, as after a timeout.
     let answers = held.into_iter().map(async |mut slow| {
         let mut answer = Vec::new();
-        // A reset is an end too.
+        // A reset also ends a connection.
         let _ = slow.read_to_end(&mut answer).await;
         answer
     });

@@ -1,5 +1,5 @@
-//! Work in the background that keeps failing, and stops meanwhile: the server is not ready and says why, and a
-//! stop says in its log how many points are not in the store, and the folder of the log that keeps them.
+//! Background work that keeps failing, and a stop meanwhile: the server is not ready and says why. The log of a stop
+//! gives the number of points that are not in the store, and the folder of the log that keeps them.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::support::promkairos::{Backend, Promkairos};
 use crate::support::proxy::Proxy;
 use crate::support::{cassandra, eventually};
 
-/// How many points of a metric are found.
+/// The number of points of a metric.
 async fn points(server: &Promkairos, name: &str) -> Result<usize, String> {
     let found = server.read("__name__", name).await?;
     Ok(found.iter().map(|series| series.points.len()).sum())
@@ -23,7 +23,7 @@ async fn is_ready(server: &Promkairos, gauge: f64) {
     .await;
 }
 
-/// Waits until `/-/ready` is 503 with all of these texts.
+/// Waits until `/-/ready` answers 503 with all of these texts.
 async fn refused(server: &Promkairos, texts: &[&str]) {
     eventually("it is not ready", async || match server.get("/-/ready").await {
         Ok((503, body)) if texts.iter().all(|text| body.contains(text)) => Ok(()),
@@ -32,7 +32,8 @@ async fn refused(server: &Promkairos, texts: &[&str]) {
     .await;
 }
 
-/// The server has ended well and says that the log in this folder keeps so many points.
+/// Asserts that the server ends well and reports that the log in this folder keeps this number of
+/// points.
 fn kept(server: &mut Promkairos, points: u64, log: &Path) {
     let status = server.process.terminate();
     let text = server.process.log();
@@ -45,7 +46,8 @@ fn kept(server: &mut Promkairos, points: u64, log: &Path) {
     assert!(last[0].contains("stopped") && last[1].contains(&want), "{text}");
 }
 
-/// The folder of the part files is moved away and back, as a disk that goes and comes; the log's disk is sound.
+/// The folder of the part files is moved away and back, like a disk that vanishes and returns. The log's disk is
+/// fine.
 #[tokio::test(flavor = "multi_thread")]
 async fn flushes_that_keep_failing_make_the_embedded_store_not_ready_until_they_work() {
     let data = tempfile::tempdir().expect("a folder");
@@ -59,7 +61,7 @@ async fn flushes_that_keep_failing_make_the_embedded_store_not_ready_until_they_
     let text = format!("{}/", parts.display());
     refused(&server, &["a flush has failed ", " times in a row: ", &text]).await;
     is_ready(&server, 0.0).await;
-    // The log is sound, and takes what comes.
+    // The log works, and accepts writes.
     assert_eq!(send(&server, &[series("m", "b", 7)]).await.status, 204);
     std::fs::rename(&away, &parts).expect("moved");
     server.wait_ready().await;
@@ -71,7 +73,7 @@ async fn flushes_that_keep_failing_make_the_embedded_store_not_ready_until_they_
     let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
     assert_eq!(points(&server, "m").await, Ok(15));
     logged(&server, "flushed points=").await;
-    // Neither store nor log: that is no good end.
+    // Neither store nor log is usable: the exit code is an error.
     std::fs::rename(&parts, &away).expect("moved");
     assert_eq!(send(&server, &[series("m", "d", 2)]).await.status, 204);
     logged(&server, "a flush failed").await;
@@ -83,7 +85,7 @@ async fn flushes_that_keep_failing_make_the_embedded_store_not_ready_until_they_
     assert!(text.contains(&why) && text.contains("2 points may be lost"), "{text}");
 }
 
-/// A Cassandra over a keyspace of its own, behind the log, that has answered.
+/// A server with a log over this keyspace, after Cassandra has answered.
 async fn behind_the_log(data: &Path, address: &str, keyspace: &str, flags: &[&str]) -> Promkairos {
     let backend =
         Backend::CassandraWal { address: address.to_owned(), keyspace: keyspace.to_owned() };
@@ -104,7 +106,7 @@ async fn a_stop_over_a_cassandra_that_refuses_says_what_the_log_keeps() {
     refused(&server, &["a flush has failed", &format!("{}.data_points", keyspace.name)]).await;
     is_ready(&server, 0.0).await;
     kept(&mut server, 9, &log);
-    // The tables are made again.
+    // The tables are created again.
     let server = behind_the_log(data.path(), &cassandra(), &keyspace.name, &flags).await;
     eventually("all is there", async || match points(&server, "m").await {
         Ok(9) => Ok(()),
@@ -115,7 +117,7 @@ async fn a_stop_over_a_cassandra_that_refuses_says_what_the_log_keeps() {
     keyspace.drop().await;
 }
 
-/// Cassandra answers nothing any more: the last flush would take as long as it pleases.
+/// Cassandra no longer answers: the last flush would wait without end.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_does_not_wait_longer_than_it_may_for_the_last_flush() {
     let keyspace = TestKeyspace::new().await;
@@ -127,7 +129,7 @@ async fn a_stop_does_not_wait_longer_than_it_may_for_the_last_flush() {
     let mut server = behind_the_log(data.path(), &address, &keyspace.name, &flags).await;
     assert_eq!(send(&server, &[series("m", "a", 11)]).await.status, 204);
     proxy.hold(&[]);
-    // A statement may take 100 s here, which is more than a test waits.
+    // The timeout of a statement is 100 s here, longer than the test waits.
     kept(&mut server, 11, &log);
     let server = behind_the_log(data.path(), &cassandra(), &keyspace.name, &[]).await;
     eventually("all is there", async || match points(&server, "m").await {
@@ -139,7 +141,7 @@ async fn a_stop_does_not_wait_longer_than_it_may_for_the_last_flush() {
     keyspace.drop().await;
 }
 
-/// Somebody mends the log, so it is not read back yet.
+/// Another process repairs the log, so it is not replayed yet.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_before_the_log_is_read_back_names_its_folder() {
     let data = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,5 @@
-//! Traces: what a collector gets of requests and flushes, and that nothing depends on it.
+//! Traces: the spans of requests and flushes that a collector gets, and that nothing depends on the
+//! collector.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,15 +17,15 @@ use crate::support::eventually;
 use crate::support::promkairos::{Backend, Promkairos};
 use crate::support::series::floats;
 
-/// Numbers of traces that senders begin.
+/// Ids of traces that senders begin.
 const TRACES: [&str; 3] = [
     "0af7651916cd43dd8448eb211c80319a",
     "0af7651916cd43dd8448eb211c80319b",
     "0af7651916cd43dd8448eb211c80319c",
 ];
-/// The number of a sender's span.
+/// The id of a sender's span.
 const SENDER: &str = "b7ad6b7169203331";
-/// When the points are.
+/// The time of the points.
 const TIME: i64 = 1_700_000_000_000;
 
 /// Kinds of spans in the protocol.
@@ -37,7 +38,7 @@ fn traceparent(trace: &str, flags: &str) -> String {
     format!("00-{trace}-{SENDER}-{flags}")
 }
 
-/// A ready server that sends its spans every tenth of a second, with these variables.
+/// A ready server with these variables that exports its spans every tenth of a second.
 async fn server(
     data: &Path,
     backend: &Backend,
@@ -92,7 +93,7 @@ fn one_point() -> Vec<u8> {
     snappy::compress(&request.encode_to_vec()).expect("small")
 }
 
-/// How many spans had this end, by the server's metrics.
+/// The number of spans with this outcome, by the server's metrics.
 async fn spans_ended(server: &Promkairos, outcome: &str) -> u64 {
     let (_, page) = server.get("/metrics").await.expect("an answer");
     let head = format!("promkairos_traces_spans_total{{outcome=\"{outcome}\"}} ");
@@ -113,7 +114,7 @@ fn only<'a>(spans: &'a [Span], name: &str) -> &'a Span {
     found[0]
 }
 
-/// The names of the spans below one.
+/// The names of the children of a span.
 fn below<'a>(spans: &'a [Span], parent: &Span) -> BTreeSet<&'a str> {
     let children = spans.iter().filter(|span| span.parent == parent.id);
     children.map(|span| span.name.as_str()).collect()
@@ -124,7 +125,7 @@ fn attribute(span: &Span, name: &str, want: impl Into<Json>) {
     assert_eq!(span.attributes.get(name), Some(&want.into()), "{name}: {span:#?}");
 }
 
-/// The span of a request, which is a part of what its sender does.
+/// The span of a request, whose parent is the sender's span.
 #[track_caller]
 fn request<'a>(spans: &'a [Span], method: &str, route: &str, status: u16) -> &'a Span {
     let root = only(spans, &format!("{method} {route}"));
@@ -148,7 +149,7 @@ async fn requests_and_flushes_are_traces() {
     assert!(status == 200 && text.contains("\"1\""), "{status} {text}");
     let path = "/api/v1/label/job/values";
     assert_eq!(get(&server, path, &[], Some(&lists)).await.0, 200);
-    // The one trace with two requests.
+    // The only trace with two requests.
     assert_eq!(write(&server, b"no snappy".to_vec(), &lists).await, 400);
     eventually("the metric counts what was sent", async || {
         match spans_ended(&server, "sent").await {
@@ -188,7 +189,7 @@ async fn requests_and_flushes_are_traces() {
     let ours = json!("promkairos");
     assert!(spans.iter().all(|span| span.resource["service.name"] == ours), "{spans:#?}");
 
-    // The log is as it was: the line was written in the span of the request.
+    // The log does not change: the line was written in the span of the request.
     let log = server.process.log();
     let line = log.lines().find(|line| line.contains("a remote write was refused"));
     let line = line.unwrap_or_else(|| panic!("no such line: {log}"));
@@ -208,7 +209,7 @@ async fn a_query_that_fails_says_why_in_its_trace() {
     assert!(server.process.terminate().success());
     let spans = collector.spans();
     assert!(only(&spans, "query").is_error, "{spans:#?}");
-    // That of the request is none of ours.
+    // The span of the request is no error, since the client caused it.
     assert!(!request(&spans, "GET", "/api/v1/query", 422).is_error, "{spans:#?}");
     assert_eq!(spans[0].resource["service.name"], json!("another name"));
 }
@@ -263,7 +264,7 @@ async fn statements_to_cassandra_are_parts_of_a_trace() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_that_hangs_holds_up_nothing() {
     let data = tempfile::tempdir().expect("a folder");
-    // Connections are made, and nobody ever reads them.
+    // Connections are accepted by the system, but nobody reads from them.
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let endpoint = format!("http://{}", listener.local_addr().expect("bound"));
     let flags = ["--trace-sampling=1"];
@@ -280,7 +281,7 @@ async fn a_collector_that_hangs_holds_up_nothing() {
     })
     .await;
     assert_eq!(spans_ended(&server, "sent").await, 0);
-    // It ends though the queue is full.
+    // The server ends though the queue is full.
     assert!(server.process.terminate().success());
     let log = server.process.log();
     assert!(log.contains("the last traces were not taken within"), "{log}");
@@ -289,7 +290,7 @@ async fn a_collector_that_hangs_holds_up_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_that_is_not_there_holds_up_nothing() {
     let data = tempfile::tempdir().expect("a folder");
-    // A port that is taken, so that nobody else gets it, and at which nobody listens.
+    // A port that is bound, so that no other process gets it, and that nobody listens at.
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.bind(([127, 0, 0, 1], 0).into()).expect("a free port");
     let endpoint = format!("http://{}", socket.local_addr().expect("bound"));

@@ -1,4 +1,4 @@
-//! Samples under the data folder that the settings of the next start would not serve.
+//! Samples under the data folder that a start with other settings would not serve.
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -8,7 +8,7 @@ use crate::support::load::Load;
 use crate::support::promkairos::{Backend, Promkairos};
 use crate::support::{eventually, keyspace, seed};
 
-/// The log of a start that must be refused.
+/// The log of a start that must fail.
 fn refusal(data: &std::path::Path, backend: &Backend) -> String {
     match Promkairos::try_start(data, backend, &[]) {
         Ok(server) => panic!("it started:\n{}", server.process.log()),
@@ -32,7 +32,7 @@ async fn a_log_that_cassandra_does_not_have_is_not_left_out() {
         assert!(log.contains("exit status: 2") && log.contains("--ack wal"), "{log}");
         assert!(log.contains(&format!("{} holds", folder.display())), "{log}");
     }
-    // Another process has the log open: it serves it.
+    // Another process has the log open and serves it.
     let mut server = Promkairos::ready(data.path(), &wal, &[]).await;
     drop(Promkairos::ready(data.path(), &store, &[]).await);
     load.check(&server).await;
@@ -43,7 +43,7 @@ async fn a_log_that_cassandra_does_not_have_is_not_left_out() {
     }
 }
 
-/// `promkairos wal repair` has the log open, and no server.
+/// `promkairos wal repair` has the log open, but does not serve it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_that_is_being_mended_is_not_taken_for_one_that_is_served() {
     let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());
@@ -75,12 +75,12 @@ async fn a_log_that_is_being_mended_is_not_taken_for_one_that_is_served() {
     let log = other.process.log();
     assert!(status.code() == Some(2) && log.contains(&format!("keyspace {own}")), "{log}");
     let server = Promkairos::ready(data.path(), &ours, &[]).await;
-    // Behind a log the store may be opened a moment after the server is ready.
+    // Behind a log, the store may be opened a moment after the server is ready.
     eventually("Cassandra is found", async || load.difference(&server).await).await;
     load.check(&server).await;
 }
 
-/// What lies where the log was cannot be listed, as a folder without a permission or on a disk with an error.
+/// The folder of the log cannot be listed, as without a permission or on a disk with an error.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_that_cannot_be_listed_is_not_taken_for_none() {
     let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());
@@ -111,7 +111,7 @@ async fn a_log_that_cannot_be_listed_is_not_taken_for_none() {
     std::fs::remove_file(&log).expect("removed");
     std::fs::rename(&away, &log).expect("renamed");
     let server = Promkairos::ready(data.path(), &ours, &[]).await;
-    // Behind a log the store may be opened a moment after the server is ready.
+    // Behind a log, the store may be opened a moment after the server is ready.
     eventually("Cassandra is found", async || load.difference(&server).await).await;
     load.check(&server).await;
 }
@@ -171,6 +171,6 @@ async fn a_log_goes_to_no_other_keyspace_and_no_other_cluster() {
     let mut server = Promkairos::ready(data.path(), &ours, &[]).await;
     load.check(&server).await;
     assert!(server.process.terminate().success(), "{}", server.process.log());
-    // Everything is flushed: the folder is free.
+    // Everything is flushed: the next start may use other settings.
     drop(Promkairos::ready(data.path(), &theirs, &[]).await);
 }

@@ -1,5 +1,5 @@
-//! The web configuration on a real server: TLS, certificates of clients, users, tokens and their
-//! rights; files that change; and the commands and a real Prometheus that come through it.
+//! The web configuration on a real server: TLS, client certificates, users, tokens and their
+//! rights; changed files; and the commands and a real Prometheus as clients.
 
 mod client;
 mod commands;
@@ -29,14 +29,14 @@ use crate::api::float_body;
 use crate::support::eventually;
 use crate::support::promkairos::{Backend, Promkairos};
 
-/// The hash of "pass-47", and the headers that say it for two users.
+/// The hash of "pass-47", and the headers with this password for two users.
 const HASH: &str = "$2y$04$abcdefghijklmnopqrstuu30CKawx28a0DJZrl9dsPo2vDkFCbnNa";
 const ALICE: &str = "Basic YWxpY2U6cGFzcy00Nw==";
 const BOB: &str = "Basic Ym9iOnBhc3MtNDc=";
 
 const TLS: &str = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n";
 
-/// Everything in a file: alice may do all, bob read, and there is a token to write with.
+/// A complete file: alice has all rights, bob may read, and there is a token for writes.
 fn everything() -> String {
     format!(
         "{TLS}basic_auth_users:\n  alice: {HASH}\n  bob: {HASH}\nbasic_auth_rights:\n  \
@@ -45,7 +45,7 @@ fn everything() -> String {
     )
 }
 
-/// A server with TLS, and who signed its certificate.
+/// A server with TLS, and the authority that signed its certificate.
 struct Secured {
     folder: TempDir,
     authority: Authority,
@@ -53,7 +53,7 @@ struct Secured {
 }
 
 impl Secured {
-    /// Starts a server with this web configuration, whose certificate is written before it.
+    /// Starts a server with this web configuration, and writes its certificate before.
     fn start(yaml: &str, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let authority = Authority::new("authority");
@@ -77,13 +77,13 @@ impl Secured {
         Client::new(self.address(), &self.authority, None)
     }
 
-    /// Waits until its store is open.
+    /// Waits until the store of the server is open.
     async fn ready(&self) {
         eventually("it is ready", async || is(self.client().get("/-/ready", None), 200)).await;
     }
 }
 
-/// What a server with TLS and users says of itself.
+/// The page of metrics of a server with TLS and users.
 pub(crate) async fn page_of_metrics() -> String {
     let secured = Secured::start(&everything(), &[]);
     secured.ready().await;
@@ -160,7 +160,7 @@ async fn passwords_and_tokens_protect_plain_text_too() {
     assert_eq!(response.headers()["x-content-type-options"], "nosniff");
 }
 
-/// A metric of logins; 0 while it is not there.
+/// A metric of logins; 0 if there is no such series.
 async fn logins(server: &Promkairos, outcome: &str) -> u64 {
     let (_, page) = asked(server, "127.0.0.2", ALICE).await;
     let name = format!("promkairos_web_logins_total{{outcome=\"{outcome}\"}} ");
@@ -168,7 +168,7 @@ async fn logins(server: &Promkairos, outcome: &str) -> u64 {
     count.map_or(0, |count| count.parse().expect("a number"))
 }
 
-/// The page of metrics, or what else is answered, for who comes from this address.
+/// The page of metrics, or another answer, for a client with this address.
 async fn asked(server: &Promkairos, from: &str, said: &str) -> (u16, String) {
     let from: std::net::IpAddr = from.parse().expect("an address");
     let client = reqwest::Client::builder().local_address(from).build().expect("a client");
@@ -213,7 +213,7 @@ async fn guesses_from_one_address_keep_nobody_else_out() {
     .await;
 }
 
-/// Nobody else who asks a cache on the way may have what a login let one see.
+/// A shared cache must not give an answer that needed a login to anybody else.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_needs_a_login_is_kept_by_no_cache() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -294,7 +294,7 @@ async fn versions_and_protocols_are_those_that_are_set() {
         let stream = stream.expect("shaken");
         assert_eq!(stream.get_ref().1.alpn_protocol(), want.map(str::as_bytes), "{offered:?}");
     }
-    // HTTP/2 is spoken: the preface and empty settings are answered with settings.
+    // HTTP/2 works: the preface and empty settings are answered with settings.
     let stream = shake_hands(both.address(), &both.authority, &[h2], &[&TLS13]).await;
     let mut stream = stream.expect("shaken");
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.expect("sent");
@@ -321,7 +321,7 @@ async fn certificates_of_clients_are_asked_for_as_set() {
     let stranger = Authority::new("strangers").sign("known", vec![uri("spiffe://a/known")]);
     let ca = "client_ca_file: clients.crt";
     let names = format!("{ca}\n  client_allowed_sans: [\"spiffe://a/known\"]");
-    // Who gets in: nobody known, the known one, another of the same authority, a stranger.
+    // Which clients get in: without a certificate, known, of the same authority, of another one.
     for (kind, more, want) in [
         ("NoClientCert", "", [true, true, true, true]),
         ("RequestClientCert", "", [true, true, true, true]),
@@ -353,7 +353,7 @@ async fn certificates_of_clients_are_asked_for_as_set() {
     }
 }
 
-/// Each handshake checks the certificate: a session that is resumed would let in whose certificate has ended meanwhile.
+/// Each handshake checks the certificate. A resumed session would accept one that has expired since.
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_are_resumed_only_where_no_certificate_is_asked_for() {
     let clients = Authority::new("clients");
@@ -380,7 +380,7 @@ async fn sessions_are_resumed_only_where_no_certificate_is_asked_for() {
                 let ask = b"GET /-/healthy HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
                 stream.write_all(ask).await.expect("taken");
                 let mut answer = String::new();
-                // The session comes with the answer, or before it.
+                // The session ticket comes with the answer, or before it.
                 stream.read_to_string(&mut answer).await.expect("an answer");
                 assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
                 kinds.push(stream.get_ref().1.handshake_kind());

@@ -1,8 +1,8 @@
-//! Tests: what retention removes while time passes, that a clock which jumps takes nothing with it, and that
-//! no part is written twice within an hour.
+//! Tests: retention removes days while time passes; a clock that jumps removes nothing; and no part is rewritten
+//! within an hour.
 //!
-//! The clock is the test's own. The time that passes while it runs moves retention too, by minutes: what
-//! is expected stands days from any edge.
+//! The test sets the clock. Retention also follows the time that really passes in the test, some minutes at most, so
+//! all expected days are days away from its edge.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -22,7 +22,7 @@ use super::{DIR, apply, block_on, content, options};
 
 const YEAR: i64 = 365 * DAY;
 
-/// A disk with a clock beside it.
+/// A disk and a clock.
 #[derive(Default)]
 struct Machine {
     disk: SimulatedDisk,
@@ -45,13 +45,13 @@ impl Machine {
         Parts::open_with(files, dir, options, StoreMetrics::default()).expect("it opens")
     }
 
-    /// What the store does from time to time.
+    /// Runs the periodic work of the store.
     fn maintain(&self, store: &Parts) {
         store.maintain(self.now.load(Ordering::Relaxed)).expect("nothing fails");
     }
 }
 
-/// Writes a point of each of these days.
+/// Writes one point on each of these days.
 fn write(store: &Parts, days: Range<i64>) {
     let through = days.end.cast_unsigned();
     let points = days.map(|day| point(day * DAY + 5)).collect::<Vec<_>>();
@@ -60,7 +60,7 @@ fn write(store: &Parts, days: Range<i64>) {
     block_on(apply(store, &step)).expect("nothing fails");
 }
 
-/// The days that are left.
+/// The days that still have points.
 fn days(store: &Parts) -> Vec<i64> {
     let left = block_on(content(store)).expect("it can be read");
     let points = left.series.into_values().flat_map(BTreeMap::into_keys);
@@ -79,7 +79,7 @@ fn days_beyond_the_retention_go() {
     write(&store, 0..10);
     machine.maintain(&store);
     assert_eq!(days(&store), range(4, 9));
-    // Three more days, through which it runs or does not.
+    // Three more days pass: while the store runs, or while it does not.
     write(&store, 10..13);
     machine.set_clock(12 * DAY + DAY / 2);
     drop(store);
@@ -87,7 +87,7 @@ fn days_beyond_the_retention_go() {
     assert_eq!(days(&store), range(7, 12));
     let parts = machine.disk.names().iter().filter(|name| name.ends_with(".part")).count();
     assert_eq!(parts, 6);
-    // Where nothing is removed the clock does not matter.
+    // Without retention the clock does not matter.
     machine.set_clock(YEAR);
     drop(store);
     assert_eq!(days(&machine.start(0)), range(7, 12));
@@ -105,13 +105,13 @@ fn a_clock_that_jumps_takes_nothing_with_it() {
         machine.maintain(&store);
         assert_eq!(days(&store), range(0, 9), "the clock shows {now}");
     }
-    // A start in the midst of it.
+    // A start while the clock is wrong.
     drop(store);
     machine.set_clock(10 * YEAR);
     let store = machine.start(20);
     machine.maintain(&store);
     assert_eq!(days(&store), range(0, 9));
-    // Senders whose clock jumps too.
+    // Points of a sender whose clock jumps too.
     let far = 10 * 365;
     write(&store, far..far + 1);
     machine.maintain(&store);
@@ -122,7 +122,7 @@ fn a_clock_that_jumps_takes_nothing_with_it() {
     drop(store);
     let store = machine.start(20);
     assert_eq!(days(&store), all);
-    // Time does pass.
+    // Time passes as usual.
     write(&store, 25..26);
     drop(store);
     machine.set_clock(25 * DAY + DAY / 2);
@@ -150,7 +150,7 @@ impl Noon {
         self.store.as_ref().expect("it is open")
     }
 
-    /// Each flush makes a part of one point.
+    /// Flushes this many times; each flush makes a part of one point.
     fn flush(&mut self, count: i64) {
         for _ in 0..count {
             self.flushed += 1;
@@ -174,7 +174,7 @@ impl Noon {
         names.filter(|name| name.ends_with(".part")).collect()
     }
 
-    /// Compacts so many minutes after noon; how many parts there are then.
+    /// Compacts `minutes` minutes after noon; returns the number of parts afterwards.
     fn parts_at(&self, minutes: i64) -> usize {
         self.machine.set_clock(9 * DAY + DAY / 2 + minutes * MINUTE);
         self.machine.maintain(self.store());
@@ -199,7 +199,7 @@ fn no_part_is_merged_twice_within_an_hour() {
     assert_eq!(noon.parts_at(0), 1);
     noon.flush(4);
     assert_eq!(noon.parts_at(1), 2, "the first one rests");
-    // A start does not forget it.
+    // The rest does not end with a restart.
     noon.restart();
     noon.flush(2);
     assert_eq!(noon.parts_at(59), 4, "both do");
@@ -215,7 +215,7 @@ fn a_clock_that_is_set_back_stops_no_merge() {
     noon.flush(3);
     assert_eq!(noon.parts_at(-50), 4, "a little is no reason to write it again");
     assert_eq!(noon.parts_at(-60 * 24), 1);
-    // From then on that clock counts.
+    // After a restart the new time of the clock counts.
     noon.restart();
     noon.flush(3);
     assert_eq!(noon.parts_at(-60 * 24 + 59), 4);
@@ -226,7 +226,7 @@ fn a_clock_that_is_set_back_stops_no_merge() {
 #[test]
 fn a_day_with_many_flushes_rests_too_and_does_not_grow_without_bound() {
     let mut noon = Noon::new();
-    // When compaction wrote what is there.
+    // The minute in which compaction wrote each part.
     let mut merged: BTreeMap<String, i64> = BTreeMap::new();
     let mut most = 0;
     for minute in 0..150 {
@@ -261,7 +261,7 @@ fn what_was_merged_rests_for_deletes_too() {
     assert_eq!(noon.parts_at(60), 1);
     let rewritten = noon.parts();
     assert_ne!(rewritten, merged);
-    // What a flush wrote does not rest, what was rewritten does.
+    // A part that a flush wrote may be rewritten at once; a rewritten part may not.
     noon.flush(1);
     noon.delete(5);
     noon.delete(2);

@@ -1,6 +1,6 @@
-//! A disk in memory that can fail at a chosen operation and forget what was not made durable.
+//! A disk in memory that fails at a chosen operation, and loses data that was not made durable.
 //!
-//! Every operation that changes something counts. Clones are handles of the same disk.
+//! Every operation that changes something is counted. Clones are handles of the same disk.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,25 +10,25 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use promkairos::storage::disk::Folders;
 use promkairos::storage::embedded::{Files, NewFile, OpenFile};
 
-/// What happens at the chosen operation.
+/// The fault at the chosen operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It and every later one fails: the process is as good as dead.
+    /// The operation and every later one fail, as if the process were dead.
     Stop,
-    /// It fails with an I/O error; later ones work.
+    /// The operation fails with an I/O error; later ones work.
     Once,
-    /// It fails because the disk is full; later ones work.
+    /// The operation fails because the disk is full; later ones work.
     NoSpace,
-    /// A write does half of its work; another operation just fails. Later ones work.
+    /// A write writes half of its bytes, any other operation just fails. Later ones work.
     ShortWrite,
 }
 
-/// What a crash takes.
+/// What a crash loses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Forget {
-    /// All that was not synced: names and data.
+    /// All names and data that were not synced.
     Everything,
-    /// Data that was not synced; names are all there.
+    /// Data that was not synced; all names stay.
     Data,
     /// Nothing.
     Nothing,
@@ -42,12 +42,12 @@ struct State {
     names: BTreeMap<PathBuf, Inode>,
     durable_names: BTreeMap<PathBuf, Inode>,
     operations: usize,
-    /// Bytes of one file that were at most written and not durable.
+    /// The most bytes of one file that were written and not yet durable.
     most_unsynced: usize,
     fault: Option<(usize, Fault)>,
     failed: bool,
     failed_to_remove: bool,
-    /// No new file can be made.
+    /// No new file can be created.
     full: bool,
 }
 
@@ -66,7 +66,7 @@ impl SimulatedDisk {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// A new, healthy disk with what a crash leaves of this one.
+    /// A new, healthy disk with the content that a crash leaves of this one.
     pub(super) fn after_crash(&self, forget: Forget) -> Self {
         let state = self.state();
         let names = match forget {
@@ -92,22 +92,22 @@ impl SimulatedDisk {
         self.state().failed_to_remove
     }
 
-    /// From now on it has no room for new files, or has it again.
+    /// From now on there is no room for new files, or room again.
     pub(super) fn fill(&self, full: bool) {
         self.state().full = full;
     }
 
-    /// Names of all files, without their folder.
+    /// The names of all files, without their folder.
     pub(super) fn names(&self) -> Vec<String> {
         self.state().names.keys().map(|path| name_of(path)).collect()
     }
 
-    /// Bytes of one file that were at most written and not durable.
+    /// The most bytes of one file that were written and not yet durable.
     pub(super) fn most_unsynced(&self) -> usize {
         self.state().most_unsynced
     }
 
-    /// Bytes of the files whose names end so.
+    /// The number of bytes of the files with this name ending.
     pub(super) fn bytes_of(&self, ending: &str) -> u64 {
         let state = self.state();
         let files = state.names.iter().filter(|(path, _)| name_of(path).ends_with(ending));
@@ -120,14 +120,14 @@ impl SimulatedDisk {
         len
     }
 
-    /// Changes a file behind the store's back.
+    /// Changes a file without the store.
     pub(super) fn change(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
         let state = self.state();
         let file = state.names.iter().find(|(path, _)| name_of(path) == name);
         change(&mut lock(file.expect("it exists").1).data);
     }
 
-    /// Takes a file away behind the store's back.
+    /// Removes a file without the store.
     pub(super) fn lose(&self, name: &str) {
         self.state().names.retain(|path, _| name_of(path) != name);
     }
@@ -136,7 +136,7 @@ impl SimulatedDisk {
         lock(&self.0)
     }
 
-    /// Counts an operation; fails where the fault says so.
+    /// Counts an operation, and fails if the fault is due.
     fn operate(&self) -> Result<MutexGuard<'_, State>, (Fault, io::Error)> {
         let mut state = self.state();
         let number = state.operations;

@@ -1,4 +1,4 @@
-//! Tests: flushes and merges that keep failing on a disk without room for new files are said until they work, and
+//! Tests: flushes and merges that keep failing on a disk without room for new files are reported until they work, and
 //! a head in front is not ready meanwhile. Its log is on another disk.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::batch::Batch;
 use crate::head::open_over;
 use crate::support::eventually;
 
-/// A store with a maintenance thread that tries again soon, long after all points.
+/// A store whose maintenance thread retries soon, at a time long after all points.
 fn kept_in_order(disk: &SimulatedDisk) -> Arc<Parts> {
     let options = Options {
         maintenance: Some(Duration::from_millis(2)),
@@ -25,7 +25,7 @@ fn kept_in_order(disk: &SimulatedDisk) -> Arc<Parts> {
     Arc::new(store.expect("it opens"))
 }
 
-/// Parts of one day that wait for a merge.
+/// Writes parts of one day that are due for a merge.
 async fn unmerged(disk: &SimulatedDisk) {
     let store = open(disk).expect("a new store opens");
     for number in 0..4 {
@@ -67,7 +67,7 @@ async fn merges_that_keep_failing_are_said_until_they_work() {
     says("merges fail", || store.failing(), Some("maintenance of the embedded store")).await;
     let why = head.ready().await.expect_err("not ready").to_string();
     assert!(why.contains("no storage space") || why.contains(DIR), "{why}");
-    // What is written is taken all the same.
+    // Writes are accepted nevertheless.
     head.write(Batch::new().series(&[("__name__", "m")]).sample(7, 1.0).build())
         .await
         .expect("taken");
@@ -105,7 +105,7 @@ async fn flushes_that_keep_failing_are_said_until_they_work() {
     head.close().await.expect("closed");
 }
 
-/// A flush that is given up at the end leaves the store to the next who opens it, and the log with all.
+/// A flush that is given up at the end leaves all points in the log, and the store can be opened again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_close_that_has_no_time_leaves_all_in_the_log() {
     let (disk, log) = (SimulatedDisk::default(), tempfile::tempdir().expect("a folder"));
@@ -120,7 +120,7 @@ async fn a_close_that_has_no_time_leaves_all_in_the_log() {
     head.write(batch.build()).await.expect("taken");
     head.close_by(std::time::Instant::now()).await.expect("the log has all");
     drop(head);
-    // Nobody is at work on the disk any more.
+    // No thread uses the disk any more.
     store.close().await.expect("closed");
     drop(store);
     let store = kept_in_order(&disk);

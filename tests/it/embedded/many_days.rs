@@ -1,5 +1,5 @@
-//! Tests: points of very many days, of which each has few, lie in few files, and everything that concerns days is
-//! still right: the order of writes, deletes, merges and retention.
+//! Tests: points of very many days with few points each are stored in few files, and everything that depends on days
+//! is still right: the order of writes, deletes, merges and retention.
 
 use promkairos::model::{Labels, TimeRange};
 use promkairos::storage::Store;
@@ -26,7 +26,7 @@ async fn check(store: &Parts, model: &Model) {
     assert_eq!(found.difference(model), None);
 }
 
-/// Names of the part files, without their numbers.
+/// The names of the part files, without their numbers.
 fn parts(disk: &SimulatedDisk) -> Vec<String> {
     let names = disk.names().into_iter().filter(|name| name.ends_with(".part"));
     names.filter_map(|name| Some(name.split_once('.')?.0.to_owned())).collect()
@@ -139,7 +139,7 @@ fn retention_takes_days_out_of_a_part_of_many() {
             let store = open().expect("it opens again");
             take(&store, &mut model, through, days(today..today + 1)).await;
             drop(store);
-            // Opened anew, since a store does not follow a clock that jumps.
+            // A new store, since a store does not follow a clock that jumps.
             let (store, now) = (open().expect("it opens again"), (today + 1) * DAY);
             store.maintain(now).expect("nothing fails");
             let end = (today * DAY + today - 30 * DAY).div_euclid(DAY) * DAY - 1;

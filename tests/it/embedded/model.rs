@@ -1,4 +1,4 @@
-//! The naive model of a store, and random steps that change it.
+//! A naive model of a store, and random steps that change it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,13 +13,12 @@ use promkairos::storage::SeriesRun;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-/// Milliseconds of a day.
 pub(super) const DAY: i64 = 86_400_000;
 
-/// Points in chunks of their own, in order of precedence.
+/// Points of the chunks of a series, in order of precedence.
 pub(super) type Lists = Vec<Vec<Point>>;
 
-/// What a store should hold.
+/// The content that a store should have.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Model {
     pub(super) series: BTreeMap<Labels, BTreeMap<i64, Point>>,
@@ -28,7 +27,7 @@ pub(super) struct Model {
     pub(super) flushed_through: u64,
 }
 
-/// A change.
+/// A change of the store.
 #[derive(Debug, Clone)]
 pub(super) enum Step {
     Absorb {
@@ -54,7 +53,7 @@ impl Model {
         self.exemplars.entry(labels.clone()).or_default().insert(key, exemplar);
     }
 
-    /// The first thing in which the two differ, if any.
+    /// The first difference between the two, if any.
     pub(super) fn difference(&self, expected: &Self) -> Option<String> {
         let sets = self.series.keys().chain(expected.series.keys());
         for labels in sets {
@@ -161,7 +160,7 @@ impl Step {
 }
 
 impl Step {
-    /// A flush of points of many days, of each series one a day or a few.
+    /// A flush of points of many days, with one or a few points of each series on a day.
     pub(super) fn random_many_days(random: &mut StdRng, number: u64) -> Self {
         let mut runs = BTreeMap::new();
         for _ in 0..random.random_range(1..4) {
@@ -198,7 +197,7 @@ pub(super) fn point(timestamp: i64) -> Point {
     Point { timestamp, start_timestamp: 0, value: float(timestamp as f64) }
 }
 
-/// A run as a head makes it: every list becomes chunks of its own.
+/// A run as a head makes it: each list becomes separate chunks.
 pub(super) fn run_of(labels: &Labels, lists: &[Vec<Point>]) -> SeriesRun {
     let chunks: Vec<Chunk> = lists.iter().flat_map(encode_points).collect();
     SeriesRun { labels: labels.clone(), chunks }
@@ -223,7 +222,7 @@ pub(super) fn random_range(random: &mut StdRng) -> TimeRange {
 }
 
 fn random_time(random: &mut StdRng) -> i64 {
-    // Around the ends of days, where parts are cut.
+    // Near the ends of days, where parts are cut.
     random.random_range(-1..3) * DAY + random.random_range(-20..400) * 1_000
 }
 
@@ -274,7 +273,7 @@ fn random_exemplar(random: &mut StdRng) -> Exemplar {
     Exemplar { labels, value, timestamp: random_time(random) }
 }
 
-/// A batch with two floats, a histogram, an exemplar a series, and one metadata entry.
+/// A batch of series with two floats, a histogram and an exemplar each, and one metadata entry.
 pub(super) struct OwnedBatch {
     sets: Vec<Vec<u8>>,
     trace: Vec<u8>,

@@ -1,7 +1,7 @@
-//! Test: part files of version 2, which a program wrote that knew no later one, are read and merged.
+//! Test: part files of version 2, which an old program wrote, are read and merged.
 //!
-//! `tests/data/embedded-2` has 40 series with values of up to 110 bytes, postings of both kinds and labels that one
-//! series alone has, and native histograms, over three days.
+//! `tests/data/embedded-2` has 40 series with values of up to 110 bytes, postings of both kinds, labels that only one
+//! series has, and native histograms, over three days.
 
 use promkairos::model::{TimeRange, Value};
 use promkairos::storage::Store;
@@ -15,7 +15,7 @@ use crate::tidy::root;
 
 const START: i64 = 1_700_000_000_000;
 
-/// The floats that were written.
+/// The floats that the old program wrote.
 fn floats() -> Model {
     let mut model = Model { flushed_through: 3, ..Model::default() };
     for i in 0..40i64 {
@@ -56,7 +56,7 @@ fn parts_of_version_2_are_read_and_merged() {
     let mut store = open();
     block_on(async {
         check(&store, &model).await;
-        // All of it once more, so that there is something to merge.
+        // The same data again, so that there is something to merge.
         let lists = model.series.iter().map(|(labels, points)| {
             (labels.clone(), vec![points.values().cloned().collect::<Vec<_>>()])
         });

@@ -1,7 +1,7 @@
-//! Tests: whatever the sizes of what a store is given, it can be flushed, merged and read.
+//! Tests: data of any size can be flushed, merged and read.
 //!
-//! Blocks, rows and the memory of a flush are cut after few bytes here, so that small data passes every size
-//! many times, as labels and histograms at their limits do in a server.
+//! Blocks, rows and the memory of a flush are cut after few bytes here. So small data exceeds every size many times,
+//! as labels and histograms at their limits do in a server.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,10 +15,10 @@ use proptest::prelude::*;
 use super::model::{DAY, Model, Step, point};
 use super::{LATER, apply, block_on, content};
 
-/// A series: its labels, and how many points it has on each of two days.
+/// The labels of a series, and its number of points on each of two days.
 type Series = (BTreeMap<String, String>, (usize, usize));
 
-/// A text: short, or long behind a beginning that others have too.
+/// A text: short, or long with a prefix that others have too.
 fn text(pattern: &'static str) -> impl Strategy<Value = String> {
     (prop_oneof![4 => Just(0), 1 => 62usize..66, 1 => Just(300)], pattern).prop_map(|(len, end)| {
         let mut text = "x".repeat(len);
@@ -60,7 +60,7 @@ fn step(series: &[Series], number: usize) -> Step {
     Step::Absorb { through: number as u64 + 1, runs, exemplars, metadata: Vec::new() }
 }
 
-/// What the store says of labels, with the model.
+/// Compares the answers of the store about labels with the model.
 pub(super) async fn check_labels(store: &Parts, model: &Model) {
     let query =
         |matchers| SeriesQuery { matchers, range: TimeRange::ALL, limit: ListSize::UNLIMITED };
@@ -85,14 +85,14 @@ pub(super) async fn check_labels(store: &Parts, model: &Model) {
     assert!(store.series(&query(absent)).await.expect("it can be read").items.is_empty());
 }
 
-/// Part files in a folder.
+/// The number of part files in a folder.
 fn part_files(dir: &Path) -> usize {
     let files = std::fs::read_dir(dir).expect("it is there");
     let files = files.map(|file| file.expect("it can be listed").path());
     files.filter(|path| path.extension().is_some_and(|end| end == "part")).count()
 }
 
-/// Flushes these, merges them all, and checks each time that all of it is there.
+/// Flushes each of these, merges all, and checks the whole content after each.
 async fn check(flushes: &[Vec<Series>], options: Options) {
     let dir = tempfile::tempdir().expect("a folder");
     let open = || Parts::open(dir.path(), options.clone(), StoreMetrics::default());
@@ -108,7 +108,7 @@ async fn check(flushes: &[Vec<Series>], options: Options) {
             let before = part_files(dir.path());
             store.maintain(LATER).expect("it can be merged");
             let after = part_files(dir.path());
-            // Those of one size are merged at once.
+            // Of 16 parts or more, some have one size and are merged at once.
             assert!(after <= before && (before < 16 || after < before), "{after} of {before}");
         }
         drop(store);
@@ -133,7 +133,7 @@ proptest! {
     }
 }
 
-/// Values that are longer than a block and differ at their end, as long as values may be.
+/// Values longer than a block that differ at their end, as long as values may be.
 #[test]
 fn values_larger_than_a_block_share_a_part() {
     let wide = |n: usize| {

@@ -1,4 +1,5 @@
-//! Tests: a log that is larger than memory may be goes to the store below while it is read back.
+//! Tests: while a log larger than the memory for it is replayed, its data is flushed to the store
+//! below.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -10,37 +11,37 @@ use tokio::sync::Notify;
 
 use super::*;
 
-/// Records in the log of these tests; every third one shares its time with the two before it.
+/// Records in the log of these tests. Every third one has the same time as the two before it.
 const RECORDS: i64 = 60;
 const SAMPLES: i64 = 50;
 /// The record that is a delete.
 const DELETED: i64 = 30;
 const LIMIT: u64 = 1000;
 
-/// A store below that looks at each flush.
+/// A store below that records each flush.
 #[derive(Default)]
 struct Watched {
     store: Arc<MemoryStore>,
     metrics: HeadMetrics,
-    /// Whether it remembers the last record of a flush, as part files do.
+    /// Whether it keeps the last record of a flush, as part files do.
     keeps_position: bool,
-    /// So many flushes fail.
+    /// The number of flushes, from the first, that fail.
     fails: u64,
-    /// The flush that does not end, and whether the store has taken it before.
+    /// The number of the flush that does not end, and whether the store takes it before.
     held: Option<(u64, bool)>,
     seen: Mutex<Vec<Seen>>,
-    /// Whether it is held now.
+    /// Whether that flush is held now.
     holds: AtomicBool,
     /// Ends the held flush.
     end: Notify,
 }
 
-/// A flush.
+/// A flush that came.
 #[derive(Debug, Clone)]
 struct Seen {
-    /// Bytes in the head when it came.
+    /// Bytes in the head when the flush came.
     bytes: i64,
-    /// Acceptance times of its points, rising.
+    /// Acceptance times of the points, rising.
     stamps: Vec<i64>,
 }
 
@@ -79,7 +80,7 @@ impl Front for Watched {
         }
         match self.held {
             Some((held, false)) if number == held => return Err(self.hold().await),
-            // The process is dead.
+            // The process counts as dead.
             Some((held, _)) if number > held => return Err(away()),
             _ => {}
         }
@@ -98,8 +99,8 @@ impl Front for Watched {
     }
 }
 
-/// Records in the order of the log: points of one of four series and of one that all write at the
-/// same time, and in the middle a delete.
+/// Writes records: points of one of four series, and of one series that all records write at the
+/// same time; and a delete in the middle.
 async fn fill(dir: &TempDir) {
     let disk = options(dir).disk;
     let wal = WalOptions { dir: dir.path().into(), mark: Mark::None, segment_bytes: 1 << 12, disk };
@@ -127,7 +128,7 @@ async fn fill(dir: &TempDir) {
     wal.close();
 }
 
-/// Whether a store has what [`fill`] wrote, no more and no less.
+/// Compares a store with the data that [`fill`] wrote.
 async fn check(store: &dyn Store) -> Result<(), String> {
     for series in 0..4 {
         let kept = |number: &i64| {
@@ -170,8 +171,8 @@ async fn a_log_larger_than_memory_goes_down_while_it_is_read() {
         let seen = below.seen();
         let taken = &seen[fails as usize..];
         assert!(taken.len() >= 4, "{} flushes", taken.len());
-        // Three records of one time are not parted, and a record is less than 200 bytes. After
-        // each failure there may be as much again.
+        // Records of one time are not separated: three at most, each of less than 200 bytes. After
+        // each failure the head may hold as much again.
         let most = (LIMIT as i64 + 3 * 200) * (1 + fails as i64);
         let peak = seen.iter().map(|flush| flush.bytes).max();
         assert!(peak.is_some_and(|peak| peak > LIMIT as i64 && peak < most), "{peak:?} bytes");
@@ -212,7 +213,7 @@ async fn a_kill_while_the_log_goes_down_loses_and_repeats_nothing() {
             false => Err(format!("{} flushes", killed.seen().len())),
         })
         .await;
-        // What a process leaves that is killed now.
+        // The folder as it is if the process is killed now.
         let left = tempfile::tempdir().expect("a folder");
         for entry in std::fs::read_dir(dir.path()).expect("a folder") {
             let path = entry.expect("an entry").path();
@@ -238,27 +239,28 @@ async fn a_store_below_that_is_away_does_not_keep_a_large_log_from_being_read() 
     below.set(Mode::Away);
     let metrics = HeadMetrics::default();
     let mut options = Options { flush_memory: LIMIT, ..options(&dir) };
-    // Far beyond what this test waits.
+    // Far longer than this test waits.
     options.flush_backoff = (Duration::from_secs(24 * 3600), Duration::from_secs(24 * 3600));
     let front: SharedStore = Arc::new(Fronted(below.clone()));
     let head = Head::open(options, front, metrics.clone()).await.expect("the head opens");
     let (bytes, failures) = (metrics.bytes.get(), metrics.flush_failures.get());
     assert!(bytes > 4 * LIMIT as i64, "{bytes} bytes");
-    // One a limit, not one a record; the task in the background may have tried too.
+    // One attempt for each limit of memory, not for each record; the background task may have tried
+    // too.
     assert!((2..RECORDS as u64 / 2).contains(&failures), "{failures} attempts");
     below.set(Mode::Open);
     eventually("the store is back and has all", async || check(&below.store).await).await;
     check(&head).await.expect("all is there");
 }
 
-/// The flush itself has seen that it was away.
+/// Only the flush itself finds that the store was away.
 #[tokio::test]
 async fn a_store_that_is_back_at_once_is_not_waited_for() {
     let dir = tempfile::tempdir().expect("a folder");
     let below = Arc::new(Gate::default());
     let mut options = options(&dir);
     options.flush_interval = Duration::from_millis(50);
-    // Far beyond what this test waits.
+    // Far longer than this test waits.
     options.flush_backoff = (Duration::from_secs(24 * 3600), Duration::from_secs(24 * 3600));
     let front: SharedStore = Arc::new(Fronted(below.clone()));
     let metrics = HeadMetrics::default();

@@ -1,5 +1,5 @@
-//! Tests: random histories of the log alone. What was synced is read back, in order and whole, or
-//! there is an error that names the file; what was refused is not there.
+//! Tests: random histories of the log alone. Synced records are read back whole and in order, or an
+//! error names the file. Refused records are not read back.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use super::wal::FaultyDisk;
 use crate::support::{long, seed};
 
-/// A record as it was written, or read back.
+/// A record as written, or as read back.
 #[derive(Debug, Clone, PartialEq)]
 struct Written {
     sequence: u64,
@@ -26,7 +26,7 @@ struct Written {
     body: Vec<u8>,
 }
 
-/// A log and what must be in it.
+/// A log and the records that must be in it.
 struct History {
     dir: TempDir,
     disk: FaultyDisk,
@@ -97,7 +97,8 @@ impl History {
         Self { dir, disk, wal, durable: Vec::new(), through: 0, random }
     }
 
-    /// Some records, synced together or not; with `space`, on a disk that has only so much.
+    /// Appends some records, synced together or not; with `space`, on a disk with only this many
+    /// bytes.
     async fn append(mut self, space: Option<u64>) -> Self {
         self.disk.set(|faults| faults.space = space);
         let mut commits = Vec::new();
@@ -132,7 +133,7 @@ impl History {
         self
     }
 
-    /// Closed and opened again.
+    /// Closes the log and opens it again.
     fn restart(mut self) -> Self {
         self.wal.close();
         let disk = Arc::new(self.disk.clone());
@@ -143,14 +144,14 @@ impl History {
         self
     }
 
-    /// Goes on with what a kill leaves, and perhaps with the beginning of a record that was not
-    /// synced.
+    /// Goes on with the files that a kill leaves, perhaps with the beginning of a record that was
+    /// not synced.
     fn crash(mut self) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
         copy(self.dir.path(), dir.path());
         if let Some(newest) = segments(dir.path()).pop() {
             let mut bytes = std::fs::read(&newest).expect("readable");
-            // A segment has its name only once its header is on the disk, zeros in it included.
+            // A segment gets its name only when its header is durable, including zeros in it.
             const HEADER: usize = 48;
             let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
             let end = end.max(HEADER);
@@ -165,10 +166,10 @@ impl History {
         self
     }
 
-    /// A flipped byte, or a file that is cut or gone, in a copy. Gives how often the log opened all
-    /// the same, and how often it did not.
+    /// Flips a byte, or cuts or removes a file, in a copy. Returns how often the log still opened,
+    /// and how often it did not.
     async fn damage(&mut self) -> (u32, u32) {
-        // The last seal says that everything is durable, unless the disk had no room for it.
+        // The last seal marks all records as durable, unless the disk had no room for it.
         let room = self.wal.admit(1).await;
         let record = Record::Write { protocol: Protocol::V1, rejected: vec![], body: b"end" };
         let commit = self.wal.append(room, 1, record).expect("it is open");
@@ -196,7 +197,7 @@ impl History {
                 let what = format!("{} at {at} of {used}", damaged.display());
                 match open(copied.path(), Arc::new(Disk)) {
                     Ok((_, through, read)) => {
-                        // Without a checkpoint more may be read than is needed.
+                        // Without a checkpoint, more records may be read than needed.
                         let left = self.durable.iter().filter(|w| w.sequence > through);
                         assert_eq!(read, left.cloned().collect::<Vec<_>>(), "{what}");
                         opened += 1;
@@ -213,7 +214,7 @@ impl History {
         (opened, refused)
     }
 
-    /// What must be read back.
+    /// The records that must be read back.
     fn left(&self) -> Vec<Written> {
         let left = self.durable.iter().filter(|written| written.sequence > self.through);
         left.cloned().collect()

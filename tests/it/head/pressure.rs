@@ -1,5 +1,5 @@
-//! A head while memory is short: known series go on, new ones are refused and leave no trace, and what
-//! it can do without is given up.
+//! A head while memory is short: writes to known series work, new series are refused without a trace, and memory that
+//! can be spared is released.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ async fn known_series_go_on_and_new_ones_leave_no_trace() {
     };
     check(&head).await;
     drop(head);
-    // What was refused is not read back, whatever the level is by then.
+    // Refused writes are not read back, whatever the level is by then.
     pressure.note(0);
     let head = open(options, &below).await;
     check(&head).await;
@@ -79,7 +79,8 @@ async fn points_that_a_query_keeps_in_memory_count_as_its_own() {
         }
     }
     put(&head, &batch).await;
-    // Label sets and their series have half of it, points of this kind a kilobyte a series.
+    // Label sets and their series may take half of it; points of this kind take a kilobyte a
+    // series.
     let engine = Engine::new(Settings { max_bytes: 100_000, ..Settings::default() });
     let expr = parse("sum({__name__=~\"m.*\"})", Features::Stable).expect("valid");
     let ask = async || {
@@ -90,7 +91,7 @@ async fn points_that_a_query_keeps_in_memory_count_as_its_own() {
     let want = "label sets and what is kept to read their points of more than 100000 bytes selected, which is the \
                 setting query-max-memory";
     assert_eq!(error, want);
-    // The store below has no points in memory before they are read.
+    // The points of the store below are not in memory before they are read.
     head.flush().await.expect("flushed");
     ask().await.expect("within the limit");
 }
@@ -110,12 +111,12 @@ async fn a_log_with_more_series_than_there_is_room_for_is_read_back_in_pieces() 
     }
     drop(head);
     let (mut options, metrics) = (options(&dir), HeadMetrics::default());
-    // Five eighths of it for them.
+    // Five eighths of the memory are for series.
     options.pressure = Arc::new(Pressure::new(4 << 20));
     let store: SharedStore = Arc::new(Fronted(below.clone()));
     let head = open_over(options, store, metrics.clone()).await.expect("the head opens");
     let left = metrics.series.get();
-    // How many depends on when the log is read on while series leave.
+    // The exact count depends on when the replay continues while series leave.
     assert!(left <= SERIES as i64 / 2 && metrics.flushes.get() > 1, "{left} series are left");
     let all = head.select(&[], TimeRange::ALL, &SelectHints::default()).await.expect("readable");
     assert_eq!(all.series.len(), SERIES);

@@ -22,21 +22,21 @@ use crate::batch::Batch;
 use crate::support::front::Fronted;
 use crate::support::seed;
 
-/// How the disk refuses.
+/// How the disk fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refusal {
-    /// It is full.
+    /// No space is left.
     Full,
-    /// It does not sync.
+    /// Syncs fail.
     NoSync,
 }
 
 /// How the process ends after the refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// SIGTERM: everything in memory is flushed.
+    /// SIGTERM: all data in memory is flushed.
     Close,
-    /// kill -9: the log is read back.
+    /// kill -9: the log is replayed.
     Crash,
 }
 
@@ -58,7 +58,7 @@ async fn names(store: &dyn Store) -> Vec<String> {
     series.iter().map(|labels| labels.to_string()).collect()
 }
 
-/// Everything that a reader can see.
+/// All data that a reader can read.
 #[derive(Debug, PartialEq)]
 struct Seen {
     names: Vec<String>,
@@ -120,7 +120,7 @@ async fn refuse_and_end(refusal: Refusal, end: End) {
     disk.set(|faults| (faults.space, faults.sync_fails) = (None, false));
     let mut want = before.up.clone();
     if refusal == Refusal::Full {
-        // It goes on by itself.
+        // The head recovers by itself.
         put(&head, &one("up", T + 1, 5.0)).await;
         want.push((T + 1, 5.0));
     } else {
@@ -138,7 +138,7 @@ async fn refuse_and_end(refusal: Refusal, end: End) {
     assert_eq!(see(&below.store).await, want, "{refusal:?} {end:?}");
 }
 
-/// A full disk refuses at any step: the segment, the record, its seal, the checkpoint.
+/// A full disk refuses at each step: segment, record, seal, checkpoint.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_length_of_a_full_disk_leaves_a_trace() {
     let mut refusals = 0;
@@ -160,7 +160,7 @@ async fn no_length_of_a_full_disk_leaves_a_trace() {
             }
             assert_eq!(values(&head, "up").await.expect("readable"), want, "{space} bytes");
         }
-        // As a crash would leave it now.
+        // The folder as a crash would leave it now.
         let copy = tempfile::tempdir().expect("a folder");
         copy_files(dir.path(), copy.path());
         let crashed = Options { dir: copy.path().into(), ..options };
@@ -186,11 +186,11 @@ async fn a_write_whose_request_went_away_is_in_memory_as_in_the_log() {
     for i in 0..50 {
         put(&head, &one("m", T + i, 0.0)).await;
         let batch = one("m", T + i, 1.0);
-        // Polled once, it is on its way to the log; then its request is gone.
+        // Polled once, the write is on its way to the log; then its request is dropped.
         let gone = head.write(batch.build()).now_or_never();
         assert!(gone.is_none_or(|written| written.is_ok()));
     }
-    // Behind all of them in the log, so applied after them.
+    // This record follows all of them in the log, so it is applied after them.
     put(&head, &one("n", T, 0.0)).await;
     let live = values(&head, "m").await.expect("readable");
     let want: Vec<(i64, f64)> = (0..50).map(|i| (T + i, 1.0)).collect();
@@ -200,14 +200,14 @@ async fn a_write_whose_request_went_away_is_in_memory_as_in_the_log() {
     assert_eq!(values(&head, "m").await.expect("readable"), want);
 }
 
-/// What one writer of a history knows of its own series.
+/// What a writer of a history knows of its own series.
 #[derive(Default)]
 struct Written {
     name: String,
     points: BTreeMap<i64, f64>,
-    /// Values that were refused; every value is written once.
+    /// Refused values; every value is written once.
     refused: BTreeSet<u64>,
-    /// Series of which every write was refused.
+    /// Series whose writes were all refused.
     refused_names: BTreeSet<String>,
 }
 
@@ -259,7 +259,7 @@ async fn a_random_history_on_a_disk_that_is_full_at_times_shows_what_was_acknowl
     }
 }
 
-/// Fills the disk and makes the store below refuse flushes, now and then.
+/// Now and then fills the disk, and makes the store below refuse flushes.
 async fn change_weather(mut rng: StdRng, disk: &FaultyDisk, below: &Gate, done: &AtomicBool) {
     while !done.load(Ordering::SeqCst) {
         let space = rng.random_bool(0.5).then(|| rng.random_range(0..600));
@@ -273,7 +273,7 @@ async fn change_weather(mut rng: StdRng, disk: &FaultyDisk, below: &Gate, done: 
     below.set(Mode::Open);
 }
 
-/// Reads everything again and again; gives the bits of all values seen.
+/// Reads all data again and again; returns the bits of all values read.
 async fn read_all(head: &Head, done: &AtomicBool) -> BTreeSet<u64> {
     let mut seen = BTreeSet::new();
     while !done.load(Ordering::SeqCst) {
@@ -290,7 +290,7 @@ async fn read_all(head: &Head, done: &AtomicBool) -> BTreeSet<u64> {
     seen
 }
 
-/// Writes to one series, and reads it after each answer. Gives what must be there.
+/// Writes to one series, and reads it after each answer. Returns the points that must exist.
 async fn write_history(head: &Head, number: u64, mut rng: StdRng) -> Written {
     let name = format!("m{number}");
     let mut written = Written { name: name.clone(), ..Written::default() };

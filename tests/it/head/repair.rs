@@ -1,5 +1,5 @@
-//! Tests: what a repair of the log says of the samples and series in good and in lost records, and
-//! the exit code of the command.
+//! Tests: the report of a repair of the log about samples and series in good and in lost records,
+//! and the exit code of the command.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,15 @@ use super::*;
 use crate::api::{float_body, run};
 use crate::support::promkairos::{Backend, Message, Promkairos};
 
-/// Three series, the first in every record, and two of the second.
+/// A sample of the series `shared`, and two samples of a series that only this record has.
 fn batch(number: i64) -> Batch {
     let shared = Batch::new().series(&[("__name__", "shared")]).sample(T + number, 1.0);
     let own = format!("own{number}");
     shared.series(&[("__name__", &own), ("job", "a")]).sample(T, 1.0).sample(T + 1, 2.0)
 }
 
-/// Where the records of the only segment lie that name a series of their own, in order.
+/// The bytes of the only segment, and the range of each record that names a series of its own, in
+/// order.
 fn records(segment: &Path) -> (Vec<u8>, Vec<Range<usize>>) {
     let bytes = std::fs::read(segment).expect("readable");
     let (mut at, mut found) = (48, Vec::new());
@@ -27,7 +28,7 @@ fn records(segment: &Path) -> (Vec<u8>, Vec<Range<usize>>) {
             break;
         }
         let next = at + 8 + length;
-        // The kind of a write.
+        // 1 is the kind of a write.
         if bytes[at + 9] == 1 {
             found.push(at..next);
         }
@@ -117,7 +118,7 @@ async fn the_exit_code_of_the_command_says_whether_damage_is_left() {
     let segment = only_segment(&data.path().join("embedded/wal"));
     let (mut bytes, at) = records(&segment);
     assert_eq!(at.len(), 5);
-    // The checksum of one that others follow.
+    // The checksum of a record that others follow.
     bytes[at[2].start + 4] ^= 1;
     std::fs::write(&segment, &bytes).expect("written");
     let folder = data.path().to_str().expect("UTF-8");

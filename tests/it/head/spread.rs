@@ -1,13 +1,12 @@
-//! Tests: a flush that begins for no other reason than the interval is spread, until something does not
-//! go with that.
+//! Tests: a flush that begins only because of the interval is spread over time, until it becomes urgent.
 
 use super::*;
 
-/// A store below that takes flushes at their pace.
+/// A store below that takes flushes at the given pace.
 #[derive(Default)]
 struct Paced {
     store: MemoryStore,
-    /// Flushes that came.
+    /// The number of flushes that came.
     flushes: AtomicU64,
 }
 
@@ -27,20 +26,20 @@ impl Front for Paced {
     }
 }
 
-/// What ends the spreading.
+/// The reason why a flush becomes urgent.
 #[derive(Debug, Clone, Copy)]
 enum Urgent {
-    /// Somebody waits for the flush.
+    /// A caller waits for the flush.
     Flush,
-    /// A delete waits for its turn.
+    /// A delete waits for the end of the flush.
     Delete,
     /// The log is half full.
     Log,
-    /// Memory is full, the points of the flush included.
+    /// Memory is full, including the points of the flush.
     Memory,
-    /// The end of the process.
+    /// The process ends.
     Close,
-    /// The head is gone; the flush has its log.
+    /// The head was dropped; the flush holds its log.
     Drop,
 }
 
@@ -53,7 +52,7 @@ async fn a_flush_at_the_interval_takes_its_time_until_something_is_urgent() {
         let (below, metrics) = (Arc::new(Paced::default()), HeadMetrics::default());
         let mut options = options(&dir);
         options.flush_interval = Duration::from_millis(1);
-        // Far beyond what this test waits.
+        // Far longer than this test waits.
         options.flush_spread = Duration::from_secs(24 * 3600);
         match urgent {
             Urgent::Log => options.wal_limit = 200_000,

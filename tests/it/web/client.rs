@@ -1,4 +1,4 @@
-//! Clients with TLS: one for requests, one for looks at the handshake.
+//! Clients with TLS: one for requests, one that looks at the handshake.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ pub(super) struct Client {
     agent: ureq::Agent,
 }
 
-/// Status and body, or why there is none.
+/// Status and body, or the reason why there is no answer.
 pub(super) type Answer = Result<(u16, String), String>;
 
 impl Client {
-    /// Trusts an authority, and shows a certificate when it is asked for one.
+    /// Trusts an authority, and presents a certificate if it is asked for one.
     pub(super) fn new(
         address: SocketAddr,
         authority: &Authority,
@@ -62,7 +62,7 @@ impl Client {
         answer(request.header("Authorization", said).send_empty())
     }
 
-    /// A remote write of a snappy block.
+    /// A remote write with this snappy block.
     pub(super) fn write(&self, block: &[u8], said: &str) -> Answer {
         let request = self
             .agent
@@ -80,7 +80,8 @@ fn answer(got: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Answer 
     Ok((response.status().as_u16(), text))
 }
 
-/// A connection after its handshake, with these protocols offered by these versions of TLS.
+/// A connection after its handshake, in which the client offers these protocols and versions of
+/// TLS.
 pub(super) async fn shake_hands(
     address: SocketAddr,
     authority: &Authority,
@@ -90,7 +91,7 @@ pub(super) async fn shake_hands(
     connect(address, &Arc::new(tls(authority, protocols, versions, None))).await
 }
 
-/// What a client takes and shows in its handshakes; it remembers sessions.
+/// The client's settings for handshakes; they remember sessions.
 pub(super) fn tls(
     authority: &Authority,
     protocols: &[&str],

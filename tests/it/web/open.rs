@@ -1,5 +1,5 @@
-//! What is open to others without a word that says so, as a start and `check-config` tell it: files with secrets that
-//! everybody can read, an admin API that everybody reaches, users of whom no line of rights says anything.
+//! Warnings of a start and of `check-config` about open access: files with secrets that everybody can read, an admin
+//! API that everybody reaches, and users without a line in the table of rights.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -17,7 +17,7 @@ use crate::support::process::Process;
 const EXPOSED: &str = "holds a secret, and every user of this machine can read it";
 const OPEN: &str = "may delete samples: --enable-admin-api is on";
 
-/// A folder that everybody may enter, with a certificate and its key, the authority, a token, a password and a header.
+/// A folder that everybody may enter, with a certificate, its key, the authority, a token, a password and a header.
 fn folder() -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     set(folder.path(), 0o755);
@@ -34,7 +34,7 @@ fn set(path: &Path, mode: u32) {
     std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("set");
 }
 
-/// What `check-config` warns of, of settings whose files stand in a folder.
+/// The warnings of `check-config` about settings whose files are in a folder.
 fn warnings(folder: &Path, yaml: &str, settings: &[&str]) -> Vec<String> {
     std::fs::write(folder.join("web.yml"), yaml).expect("written");
     let all = [&["check-config", "--web-config-file=web.yml"], settings].concat();
@@ -45,7 +45,7 @@ fn warnings(folder: &Path, yaml: &str, settings: &[&str]) -> Vec<String> {
     warnings.map(str::to_owned).collect()
 }
 
-/// The files that are said to be exposed.
+/// The files that are reported as exposed.
 fn exposed(warnings: &[String]) -> Vec<&str> {
     let named = warnings.iter().filter_map(|line| line.split_once(&format!(" {EXPOSED}")));
     named.map(|(path, _)| path).collect()
@@ -81,7 +81,7 @@ fn files_with_secrets_that_everybody_can_read_are_named() {
     mode_of_all(0o640);
     let told = warnings(folder.path(), &yaml, &cassandra);
     assert_eq!(exposed(&told), [""; 0], "{told:?}");
-    // A certificate is for everybody, and a file without hashes and keys has nothing to hide.
+    // A certificate is public, and a file without hashes and keys has nothing to hide.
     mode_of_all(0o644);
     set(&folder.path().join("server.key"), 0o600);
     let told = warnings(folder.path(), TLS, &[]);

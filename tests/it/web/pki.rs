@@ -1,4 +1,4 @@
-//! Authorities of a test, and the certificates that they sign.
+//! Certificate authorities of a test, and the certificates that they sign.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType,
 };
 
-/// Who signs certificates.
+/// A certificate authority.
 pub(super) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     /// Its own certificate.

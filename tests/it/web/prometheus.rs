@@ -1,4 +1,4 @@
-//! Real ones of Prometheus through TLS and credentials: one scrapes promkairos and writes to it
+//! Real Prometheus servers through TLS and credentials: one scrapes promkairos and writes to it
 //! with a password, another reads back with a token.
 
 use super::{Secured, everything};

@@ -14,7 +14,7 @@ use crate::support::eventually;
 
 const PAGE: &str = "/metrics";
 
-/// A certificate by another authority is taken with its key, and not before they fit.
+/// A certificate of another authority is used once its key fits, and not before.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_is_renewed_while_it_serves() {
     let secured = Secured::start(TLS, &[]);
@@ -22,7 +22,7 @@ async fn a_certificate_is_renewed_while_it_serves() {
     let new = Authority::new("new");
     let old_client = || secured.client();
     let new_client = || Client::new(secured.address(), &new, None);
-    // One that stays open is served on.
+    // An open connection keeps working.
     let held = old_client();
     held.get(PAGE, None).expect("an answer");
     new_client().get(PAGE, None).expect_err("not yet");
@@ -82,7 +82,7 @@ async fn users_and_tokens_follow_their_files() {
     eventually("the token is another", async || is(get("Bearer two"), 200)).await;
     assert_eq!(is(get("Bearer one"), 401), Ok(()));
 
-    // What would let everybody in, or plain text, is for a restart.
+    // A change that would let everybody in, or plain text, needs a restart.
     for (yaml, why) in [
         (TLS.to_owned(), "the last credentials are taken away by a restart only"),
         (
@@ -108,7 +108,7 @@ async fn users_and_tokens_follow_their_files() {
     assert!(!secured.server.process.log().contains("s3cr3t"));
 }
 
-/// Who revokes a token and asks for a reading need not wait for the next look at the files.
+/// After a token is revoked, a reload takes effect without waiting for the next check of the files.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reload_takes_the_web_configuration_over_at_once() {
     let users = format!("{TLS}basic_auth_users: {{alice: {HASH}}}\n");
@@ -127,7 +127,7 @@ async fn a_reload_takes_the_web_configuration_over_at_once() {
     assert_eq!(reload(), said("changed: web configuration"));
     assert_eq!(is(client.get(PAGE, Some(reader)), 401), Ok(()));
     assert_eq!(reload(), said("nothing that holds at once has changed"));
-    // What is for a restart is said to be.
+    // A change that needs a restart is reported.
     for (yaml, why) in [
         (TLS.to_owned(), "the last credentials are taken away by a restart only"),
         (users.replace(TLS, ""), "TLS is switched on and off by a restart only"),
@@ -142,7 +142,7 @@ async fn a_reload_takes_the_web_configuration_over_at_once() {
 }
 
 /// Clients move from one authority to another in the usual order: the server trusts both, the clients change, the
-/// server trusts the new one alone. Meanwhile a client writes, each time over a new connection: every write is
+/// server trusts the new one alone. Meanwhile a client writes over a new connection each time, and every write is
 /// answered.
 #[tokio::test(flavor = "multi_thread")]
 async fn certificates_of_clients_are_replaced_under_load() {
@@ -189,7 +189,7 @@ async fn certificates_of_clients_are_replaced_under_load() {
     some_writes().await;
     client_of(&b).get("/metrics", None).expect_err("its authority is not trusted");
 
-    // A file that is cut off changes nothing.
+    // A truncated file changes nothing.
     trust(&new.pem[..new.pem.len() / 2]);
     eventually("half of a file is refused", async || match client_of(&a).get("/metrics", None) {
         Ok((200, page)) if page.contains("promkairos_web_config_last_reload_successful 0") => {

@@ -1,5 +1,5 @@
-//! The table of routes on a real server: each path by each method, with and without a slash at its end, for each that
-//! may come.
+//! The table of routes on a real server: each path by each method, with and without a trailing slash, for each kind
+//! of user.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,23 +14,23 @@ const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 
 const RIGHTS: [Right; 3] = [Right::Read, Right::Write, Right::Admin];
 
-/// Who comes.
+/// A kind of user.
 #[derive(Debug, Clone, Copy)]
 enum Who {
-    /// Without a word.
+    /// Without credentials.
     Nobody,
-    /// A user of ours with another password.
+    /// A known user with a wrong password.
     Guesser,
-    /// A user that has all rights but this one.
+    /// A user with all rights but this one.
     Without(Right),
-    /// A user that has this right alone.
+    /// A user with this right alone.
     With(Right),
-    /// A user of whom no line of rights says anything.
+    /// A user without a line in the table of rights.
     Unsaid,
 }
 
 impl Who {
-    /// What it says, if it says anything.
+    /// The header `Authorization`, if it is sent.
     fn says(self) -> Option<String> {
         let (user, password) = match self {
             Self::Nobody => return None,
@@ -43,7 +43,7 @@ impl Who {
     }
 }
 
-/// A web configuration with all of them.
+/// A web configuration with all of these users.
 fn everybody() -> String {
     let [mut users, mut rights] = ["basic_auth_users:\n", "basic_auth_rights:\n"].map(String::from);
     users += &format!("  unsaid: {HASH}\n");
@@ -60,7 +60,7 @@ fn everybody() -> String {
 /// An answer.
 #[derive(Debug)]
 struct Got {
-    /// To what, and to whom.
+    /// The request and the user.
     #[expect(dead_code, reason = "it is shown where something is wrong")]
     asked: String,
     status: u16,
@@ -90,7 +90,7 @@ async fn ask(
     Got { asked, status, allow, location, body: answer.text().await.expect("a text") }
 }
 
-/// That what was answered to who may take this route is what its methods say.
+/// Asserts that a user with the right gets the answer that the methods of this route define.
 fn check_let_in(route: &Route, method: &str, with_slash: bool, got: &Got) {
     let is_api = route.path.starts_with("/api/v1/");
     let refused = got.body.starts_with("Forbidden: this needs the right ");
@@ -114,10 +114,10 @@ fn check_let_in(route: &Route, method: &str, with_slash: bool, got: &Got) {
     }
 }
 
-/// That who lacks the right of this route gets nothing of it.
+/// Asserts that a user without the right gets nothing from this route.
 fn check_kept_out(route: &Route, right: Right, method: &str, got: &Got) {
     if route.path.starts_with("/api/v1/") && method == "OPTIONS" {
-        // It says what a browser may send, and not what is answered to it.
+        // The answer gives the methods that a browser may send, but no data.
         assert_eq!(got.status, 204, "{got:?}");
         return;
     }
@@ -140,7 +140,7 @@ async fn each_route_asks_each_that_comes_for_its_right() {
             METHODS.iter().flat_map(|m| slashes.iter().map(move |s| (m, s)))
         {
             let path = if with_slash { format!("{path}/") } else { path.clone() };
-            // Health alone is for anybody, and not the way to it.
+            // Only the health page itself needs no right; the redirect to it does.
             let asks = route.right.is_some() || with_slash;
             let some = route.right.unwrap_or(Right::Read);
             for who in [Who::Nobody, Who::Guesser, Who::Without(some), Who::With(some), Who::Unsaid]

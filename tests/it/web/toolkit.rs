@@ -1,5 +1,5 @@
-//! The file format of Prometheus: what `promtool` takes is taken and what it refuses is refused,
-//! but for a list of differences.
+//! The file format of Prometheus: files that `promtool` accepts are accepted and files that it
+//! refuses are refused, except for a list of differences.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use super::pki::Authority;
 use super::{HASH, TLS};
 use crate::support::promtool_binary;
 
-/// A folder with what the files name.
+/// A folder with the files that the configurations name.
 fn folder() -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let authority = Authority::new("authority");
@@ -21,7 +21,7 @@ fn folder() -> TempDir {
     folder
 }
 
-/// What each says to a file; an error in its own words.
+/// The verdict of each on a file; an error in its own words.
 fn verdicts(folder: &Path, yaml: &str) -> (Result<(), String>, Result<(), String>) {
     let path = folder.join("web.yml");
     std::fs::write(&path, yaml).expect("written");
@@ -120,7 +120,7 @@ fn what_promtool_refuses_is_refused() {
     }
 }
 
-/// What rustls does not have, where something else is left.
+/// Values that rustls does not have, where others remain.
 #[test]
 fn what_only_prometheus_has_is_left_out_with_a_warning() {
     let folder = folder();
@@ -149,7 +149,7 @@ fn what_only_prometheus_has_is_left_out_with_a_warning() {
     }
 }
 
-/// What rustls does not have, and what Go takes without a word but what nobody means.
+/// Values that rustls does not have, and values that Go accepts silently though nobody means them.
 #[test]
 fn what_only_we_refuse() {
     let folder = folder();
@@ -183,7 +183,7 @@ fn a_key_on_a_curve_that_is_not_offered_is_named() {
     assert!(ours.contains("tls_server_config.cert_file: ") && ours.contains("P-521"), "{ours}");
 }
 
-/// What we have beside it, a Prometheus does not know.
+/// Our extensions, which Prometheus does not know.
 #[test]
 fn what_only_we_take() {
     let folder = folder();

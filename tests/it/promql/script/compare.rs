@@ -1,8 +1,8 @@
-//! Whether an answer is what a script expects.
+//! Compares an answer with the expectation of a script.
 //!
-//! Floats may differ by a millionth of their sum; NaN is NaN, but the stale marker only itself.
-//! Histograms agree in layout exactly and in counts and sums as floats do, empty buckets aside;
-//! in their hint only where the script gives one.
+//! Floats may differ by a millionth of their sum; NaN equals NaN, but the stale marker only itself.
+//! The layouts of histograms must be equal, their counts and sums as close as floats, without
+//! regard to empty buckets. Hints are compared only where the script gives one.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) enum Answer {
     Matrix(Vec<(Labels, Vec<(i64, Sample)>)>),
 }
 
-/// What is wrong with an error, or that there is none.
+/// Returns an error if there is no error, or another one than expected.
 pub(crate) fn check_failure(expected: &Expected, error: &str) -> Result<(), String> {
     match &expected.failure {
         None => Err(format!("failed: {error}")),
@@ -39,7 +39,7 @@ pub(crate) fn check_failure(expected: &Expected, error: &str) -> Result<(), Stri
     }
 }
 
-/// What is wrong with an answer.
+/// Returns an error if an answer is not as expected.
 pub(crate) fn check_answer(eval: &Eval, answer: &Answer) -> Result<(), String> {
     let expected = &eval.expected;
     if let Some(text) = &expected.failure {
@@ -79,7 +79,7 @@ pub(crate) fn check_answer(eval: &Eval, answer: &Answer) -> Result<(), String> {
     }
 }
 
-/// Each expected series once, each with its values, and no others.
+/// Checks that each expected series occurs once, with its values, and that there are no others.
 fn check_series(
     expected: &Expected,
     series: &[(Labels, Vec<(i64, Sample)>)],
@@ -144,7 +144,7 @@ fn check_order(expected: &Expected, series: &[(Labels, Vec<(i64, Sample)>)]) -> 
     }
 }
 
-/// What is wrong with the warnings and infos, which are given with their places.
+/// Checks the warnings and infos, which are given with their places.
 pub(crate) fn check_notes(
     expected: &ExpectedNotes,
     warnings: &[String],
@@ -174,7 +174,7 @@ fn check_rule(rule: &NoteRule, texts: &[String]) -> Result<(), String> {
     }
 }
 
-/// Whether two floats are as good as equal.
+/// Whether two floats are nearly equal.
 pub(crate) fn almost_equal(a: f64, b: f64) -> bool {
     const EPSILON: f64 = 1e-6;
     let stale = |value: f64| value.to_bits() == STALE_NAN_BITS;
@@ -191,7 +191,7 @@ pub(crate) fn almost_equal(a: f64, b: f64) -> bool {
     difference / sum.min(f64::MAX) < EPSILON
 }
 
-/// Whether two histograms are as good as equal, hints aside.
+/// Whether two histograms are nearly equal, without their hints.
 pub(crate) fn almost_same(a: &FloatHistogram, b: &FloatHistogram) -> bool {
     a.schema == b.schema
         && a.custom_bounds() == b.custom_bounds()

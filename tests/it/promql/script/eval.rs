@@ -6,7 +6,7 @@ use regex::Regex;
 use super::scanner::Scanner;
 use super::{Block, Eval, Expected, ExpectedNotes, Item, Located, Text, When, duration, series};
 
-/// The old spellings say with the command what is expected.
+/// In the old spellings, the name of the command gives the expectation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Plain,
@@ -39,7 +39,7 @@ pub(super) fn parse(block: Block<'_>) -> Located<(Eval, usize)> {
     Ok((eval, used))
 }
 
-/// What the first line says.
+/// Parses the first line: mode, time and expression.
 fn header(line: &str) -> Result<(Mode, When, String), String> {
     let instant = regex(r"^eval(?:_(fail|warn|ordered|info))?\s+instant\s+at\s+(.+?)\s+(.+)$")?;
     let range = regex(
@@ -61,7 +61,7 @@ fn header(line: &str) -> Result<(Mode, When, String), String> {
     Ok((mode(found.get(1)), When::Range(from, to, duration(&found[4])?), found[5].to_owned()))
 }
 
-/// Takes in a line of the body. Whether nothing follows it.
+/// Reads a line of the body; returns whether it must be the last one.
 fn body_line(eval: &mut Eval, line: &str) -> Result<bool, String> {
     if let Some(text) = line.strip_prefix("expected_fail_message") {
         eval.expected.failure = Some(Text::Exact(text.trim().to_owned()));
@@ -96,7 +96,7 @@ fn body_line(eval: &mut Eval, line: &str) -> Result<bool, String> {
     if items.len() > 1 && matches!(eval.when, When::Instant(_)) && eval.expected.range.is_none() {
         return Err("an instant query gives one value a series".to_owned());
     }
-    // The last of equal series counts, in the place of the first.
+    // Of equal series the last one counts, in the place of the first.
     match eval.expected.series.iter_mut().find(|(known, _)| *known == labels) {
         Some(known) => known.1 = items,
         None => eval.expected.series.push((labels, items)),
@@ -104,7 +104,7 @@ fn body_line(eval: &mut Eval, line: &str) -> Result<bool, String> {
     Ok(false)
 }
 
-/// `expect warn msg: text` and its kin.
+/// Parses `expect warn msg: text` and similar lines.
 fn expectation(eval: &mut Eval, text: &str) -> Result<(), String> {
     let (kind, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let text = match rest.trim().split_once(':') {
@@ -130,14 +130,14 @@ fn expectation(eval: &mut Eval, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A pattern in Go's language.
+/// A pattern in the syntax of Go.
 fn regex(pattern: &str) -> Result<Regex, String> {
     let translated =
         promkairos::model::translate_re2(pattern).map_err(|error| error.to_string())?;
     Regex::new(&translated).map_err(|error| error.to_string())
 }
 
-/// Whether the value of an item is a histogram whose hint is given, for tests of notation.
+/// Whether the value of an item is a histogram with a hint, for tests of the notation.
 #[cfg(test)]
 fn is_hinted(item: &Item) -> bool {
     matches!(item, Item::Histogram(_, true))

@@ -1,12 +1,12 @@
-//! `{{schema:0 count:3 sum:4 buckets:[1 2]}}`: histograms as scripts write them, and as they are
-//! stored.
+//! `{{schema:0 count:3 sum:4 buckets:[1 2]}}`: histograms in the notation of scripts, and converted
+//! to what the store takes.
 
 use promkairos::model::{CUSTOM_BUCKETS_SCHEMA, Counts, Histogram, ResetHint, Span};
 use promkairos::promql::histogram::{Buckets, FloatHistogram};
 
 use super::scanner::Scanner;
 
-/// A histogram as a script has it.
+/// A histogram read from a script.
 #[derive(Debug)]
 pub(super) struct Notation {
     pub(super) histogram: FloatHistogram,
@@ -14,7 +14,7 @@ pub(super) struct Notation {
     pub(super) hint_given: bool,
 }
 
-/// Reads a histogram; every key may be left out.
+/// Reads a histogram; every key is optional.
 pub(super) fn histogram(scanner: &mut Scanner<'_>) -> Result<Notation, String> {
     scanner.expect("{{")?;
     let mut h = FloatHistogram::empty(0, None);

@@ -1,7 +1,7 @@
 //! `load 5m` and the series below it.
 //!
-//! Values lie at 0, one step, two steps …; a line `metric@st offsets` before a series says how long
-//! before each of its values its counter began. A series that comes twice is the last one.
+//! Values lie at 0, one step, two steps …; a line `metric@st offsets` before a series gives, for
+//! each of its values, how long before it the counter began. Of equal series the last one counts.
 
 use std::sync::Arc;
 
@@ -93,7 +93,7 @@ fn start_offsets(metric: &str, offsets: &str) -> Result<(Labels, Vec<Option<i64>
     Ok((labels, all))
 }
 
-/// A duration with its sign. Without a unit only 0 is one.
+/// A duration with a sign. Without a unit, only 0 is valid.
 fn milliseconds(scanner: &mut Scanner<'_>) -> Result<i64, String> {
     let before = scanner.rest();
     match scanner.number()? {

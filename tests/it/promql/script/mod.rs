@@ -1,8 +1,9 @@
-//! Scripts of Prometheus' test language for PromQL: what they load, ask and expect.
+//! Scripts of Prometheus' test language for PromQL: the data they load, their queries and expected
+//! answers.
 //!
-//! `parse` gives the commands of a script; `compare` says whether an answer is the expected one;
-//! `variants` are the further ways in which an instant query is asked. Nothing here evaluates or
-//! stores anything. The format is that of Prometheus' `promqltest`, the old spellings included.
+//! `parse` gives the commands of a script, `compare` checks an answer, `variants` gives further
+//! ways to ask an instant query. Nothing here evaluates or stores anything. The format is that of
+//! Prometheus' `promqltest`, including its old spellings.
 
 pub(crate) mod compare;
 mod eval;
@@ -20,22 +21,22 @@ use regex::Regex;
 /// One command of a script.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Forget all that was loaded.
+    /// Remove all data.
     Clear,
     /// Add series.
     Load(Load),
-    /// Ask.
+    /// Ask a query.
     Eval(Box<Eval>),
 }
 
 /// Series to add.
 #[derive(Debug)]
 pub(crate) struct Load {
-    /// Each once, points by rising time.
+    /// Each series once, points by rising time.
     pub(crate) series: Vec<(Labels, Vec<Point>)>,
 }
 
-/// A query and what it should give.
+/// A query and its expected answer.
 #[derive(Debug)]
 pub(crate) struct Eval {
     /// Its line in the script.
@@ -46,23 +47,23 @@ pub(crate) struct Eval {
     pub(crate) when: When,
     /// What it should give.
     pub(crate) expected: Expected,
-    /// What it should tell beside.
+    /// The expected warnings and infos.
     pub(crate) notes: ExpectedNotes,
 }
 
-/// When a query is asked; milliseconds.
+/// When a query is asked, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
     /// Once.
     Instant(i64),
-    /// From the first to the second, with this step.
+    /// From the first to the second time, with the third as the step.
     Range(i64, i64, i64),
 }
 
-/// What a query should give.
+/// The expected answer of a query.
 #[derive(Debug, Default)]
 pub(crate) struct Expected {
-    /// An error, and what it should say.
+    /// An error, and its expected text.
     pub(crate) failure: Option<Text>,
     /// A scalar.
     pub(crate) scalar: Option<f64>,
@@ -72,11 +73,11 @@ pub(crate) struct Expected {
     pub(crate) series: Vec<(Labels, Vec<Item>)>,
     /// The times of the values, when an instant query gives a range vector.
     pub(crate) range: Option<(i64, i64, i64)>,
-    /// Whether the order counts.
+    /// Whether the order of the series matters.
     pub(crate) ordered: bool,
 }
 
-/// Which warnings and infos a query should give.
+/// The expected warnings and infos of a query.
 #[derive(Debug, Default)]
 pub(crate) struct ExpectedNotes {
     /// Of warnings.
@@ -85,30 +86,30 @@ pub(crate) struct ExpectedNotes {
     pub(crate) infos: NoteRule,
 }
 
-/// Which notes of one kind there should be.
+/// The expected notes of one kind.
 #[derive(Debug, Default)]
 pub(crate) struct NoteRule {
-    /// Any at all, by the old spelling.
+    /// At least one, in the old spelling.
     pub(crate) some: bool,
     /// None.
     pub(crate) none: bool,
-    /// If not empty, each of these and no others.
+    /// If not empty: each of these texts, and no others.
     pub(crate) texts: Vec<Text>,
 }
 
-/// What a text should be.
+/// A pattern for a text.
 #[derive(Debug)]
 pub(crate) enum Text {
     /// Any.
     Any,
     /// Exactly this.
     Exact(String),
-    /// Something that this finds.
+    /// A text in which this pattern occurs.
     Matching(Regex),
 }
 
 impl Text {
-    /// Whether `text` is as it should be.
+    /// Whether `text` matches.
     pub(crate) fn fits(&self, text: &str) -> bool {
         match self {
             Self::Any => true,
@@ -125,7 +126,7 @@ pub(crate) enum Item {
     Gap,
     /// A float, which may be the stale marker.
     Float(f64),
-    /// A histogram, and whether the script says what its hint is.
+    /// A histogram, and whether the script gives its hint.
     Histogram(Box<FloatHistogram>, bool),
 }
 
@@ -167,7 +168,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// The command that a block begins with, and how many of its lines are that command's.
+/// The command at the beginning of a block, and how many lines of the block belong to it.
 fn command(block: Block<'_>) -> Located<(Command, usize)> {
     let word = block.lines[0].split_whitespace().next().unwrap_or_default().to_lowercase();
     if word == "clear" {

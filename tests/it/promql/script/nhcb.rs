@@ -1,4 +1,4 @@
-//! `load_with_nhcb`: classic histograms as native ones with custom buckets beside them.
+//! `load_with_nhcb`: also loads classic histograms as native ones with custom buckets.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use promkairos::promql::histogram::FloatHistogram;
 
 use super::histogram::stored;
 
-/// What is known of a classic histogram at one time.
+/// The data of a classic histogram at one time.
 #[derive(Debug, Default)]
 struct Classic {
     /// Bounds and cumulative counts.
@@ -17,7 +17,7 @@ struct Classic {
     sum: f64,
 }
 
-/// The native series of all classic ones.
+/// The native series of all classic histograms.
 pub(super) fn from_classic(
     series: &[(Labels, Vec<Point>)],
 ) -> Result<Vec<(Labels, Vec<Point>)>, String> {

@@ -1,8 +1,8 @@
-//! Reads words off a line: names, quoted strings, numbers.
+//! Reads words from a line: names, quoted strings, numbers.
 
 use super::duration;
 
-/// What is left of a line.
+/// The rest of a line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scanner<'a> {
     rest: &'a str,
@@ -13,7 +13,7 @@ impl<'a> Scanner<'a> {
         Self { rest: line }
     }
 
-    /// What is left.
+    /// The rest of the line.
     pub(super) fn rest(&self) -> &'a str {
         self.rest
     }
@@ -26,19 +26,19 @@ impl<'a> Scanner<'a> {
         self.rest = self.rest.trim_start();
     }
 
-    /// Takes `text` if it comes next.
+    /// Consumes `text` if it comes next.
     pub(super) fn take(&mut self, text: &str) -> bool {
         let after = self.rest.strip_prefix(text);
         self.rest = after.unwrap_or(self.rest);
         after.is_some()
     }
 
-    /// Takes `text`, which must come next.
+    /// Consumes `text`, which must come next.
     pub(super) fn expect(&mut self, text: &str) -> Result<(), String> {
         if self.take(text) { Ok(()) } else { Err(format!("{text:?} expected at {:?}", self.rest)) }
     }
 
-    /// Takes what comes as long as it fits.
+    /// Consumes characters as long as they fit.
     pub(super) fn while_fits(&mut self, fits: impl Fn(char) -> bool) -> &'a str {
         let (taken, rest) =
             self.rest.split_at(self.rest.find(|c| !fits(c)).unwrap_or(self.rest.len()));
@@ -81,7 +81,7 @@ impl<'a> Scanner<'a> {
         Err(format!("no end of the string {:?}", self.rest))
     }
 
-    /// A number with or without a sign, if one comes next. A duration is its seconds.
+    /// A number with or without a sign, if one comes next. A duration is read as seconds.
     pub(super) fn number(&mut self) -> Result<Option<f64>, String> {
         let mut ahead = *self;
         let sign = if ahead.take("-") {
@@ -130,7 +130,7 @@ impl<'a> Scanner<'a> {
         &start[..start.len() - self.rest.len()]
     }
 
-    /// `x` and how often, if that comes next.
+    /// `x` and a number of repetitions, if they come next.
     pub(super) fn times(&mut self) -> Result<Option<usize>, String> {
         if !self.take("x") {
             return Ok(None);

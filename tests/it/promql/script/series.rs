@@ -1,7 +1,7 @@
 //! `metric{labels} values`: the series of loads and of expectations.
 //!
-//! Values: `_` nothing, `_x3` thrice, `stale`, `1`, `1x3` (four times), `1+2x3` (four values), and
-//! the same with histograms.
+//! Values: `_` no value, `_x3` three times no value, `stale`, `1`, `1x3` (four times), `1+2x3`
+//! (four values), and the same with histograms.
 
 use promkairos::model::{Labels, METRIC_NAME, STALE_NAN_BITS};
 use promkairos::promql::histogram::FloatHistogram;

@@ -1,5 +1,5 @@
-//! The further ways in which an instant query of a script is asked: pinned to its time by `@` and
-//! evaluated at other times, and as the middle of a range.
+//! Further ways to ask an instant query of a script: pinned to its time by `@` and evaluated at
+//! other times, and as the middle of a range.
 
 use promkairos::model::Labels;
 use promkairos::promql::ast::{At, Expr};
@@ -15,8 +15,8 @@ pub(crate) struct Variant {
     pub(crate) time: i64,
 }
 
-/// The query itself, and with every selector pinned to its time at other times, unless it looks at
-/// the time in other ways. An error is one of the language.
+/// The query itself, and the query with every selector pinned to its time, at other times. The
+/// latter is left out if the query depends on the time otherwise. An error is a parse error.
 pub(crate) fn pinned(eval: &Eval) -> Result<Vec<Variant>, String> {
     let When::Instant(time) = eval.when else { return Ok(Vec::new()) };
     let mut all = vec![Variant { expr: eval.expr.clone(), time }];
@@ -36,7 +36,8 @@ pub(crate) fn pinned(eval: &Eval) -> Result<Vec<Variant>, String> {
     Ok(all)
 }
 
-/// Pins all selectors and subqueries that are not. Whether nothing else looks at the time.
+/// Pins all selectors and subqueries that are not pinned yet. Returns whether nothing else depends
+/// on the time.
 fn pin(expr: &mut Expr, time: i64) -> bool {
     let pinned = |at: &mut Option<At>| {
         at.get_or_insert(At::Time(time));
@@ -52,7 +53,7 @@ fn pin(expr: &mut Expr, time: i64) -> bool {
             true
         }
         Expr::Subquery(subquery) => {
-            // What is inside a pinned subquery is at the times of that.
+            // The inner times of a pinned subquery follow from its own time.
             pinned(&mut subquery.when.at);
             true
         }
@@ -76,7 +77,7 @@ fn pin(expr: &mut Expr, time: i64) -> bool {
     }
 }
 
-/// Whether a function gives something else at another time, whatever its arguments.
+/// Whether the result of a function depends on the time, whatever its arguments.
 fn looks_at_time(function: Function) -> bool {
     matches!(
         function,
@@ -98,7 +99,7 @@ fn looks_at_time(function: Function) -> bool {
     )
 }
 
-/// The range whose middle is the same query, if there is one: start, end and step.
+/// A range with the same query in its middle, if there is one: start, end and step.
 pub(crate) fn as_range(eval: &Eval, variant: &Variant) -> Option<(i64, i64, i64)> {
     const MINUTE: i64 = 60_000;
     let asks_for_times =
@@ -109,7 +110,7 @@ pub(crate) fn as_range(eval: &Eval, variant: &Variant) -> Option<(i64, i64, i64)
     usual.then_some((variant.time - MINUTE, variant.time + MINUTE, MINUTE))
 }
 
-/// The middle of the answer to that range as an answer at `time`, of a scalar query as a scalar.
+/// The middle of the answer to that range as an answer at `time`; of a scalar query as a scalar.
 pub(crate) fn middle(series: Vec<(Labels, Vec<(i64, Sample)>)>, time: i64, scalar: bool) -> Answer {
     let at = |(labels, values): (Labels, Vec<(i64, Sample)>)| {
         let value = values.into_iter().find(|(at, _)| *at == time);
