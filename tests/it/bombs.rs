@@ -1,5 +1,5 @@
-//! Small bodies that decompress to large ones, at every path that takes a body. Each is refused, or read as the text
-//! that it is, and the server stays within its memory.
+//! Small bodies that decompress to large ones, at every path that takes a body. Each is refused, or read as plain
+//! text, and the server stays within its memory.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use crate::support::promkairos::{Backend, Message, Promkairos};
 /// Bytes of a decompressed body, all zero.
 const DECOMPRESSED: usize = 256 << 20;
 const MEMORY_LIMIT: &str = "--memory-limit=256MiB";
-/// The limit and a quarter more.
+/// The limit plus a quarter.
 const MOST_MEMORY: u64 = 320 << 20;
 
 const FORMS: [&str; 8] = [
@@ -23,7 +23,7 @@ const FORMS: [&str; 8] = [
     "/api/v1/admin/tsdb/delete_series",
 ];
 
-/// Name of each encoding, and the zeros in it.
+/// The name of each encoding, and the compressed zeros.
 fn bombs() -> Vec<(&'static str, Vec<u8>)> {
     let zeros = vec![0; 1 << 20];
     let repeated = |to: &mut dyn Write| {
@@ -42,7 +42,7 @@ fn bombs() -> Vec<(&'static str, Vec<u8>)> {
     let mut frames = snap::write::FrameEncoder::new(Vec::new());
     repeated(&mut frames);
     let framed = frames.into_inner().expect("in memory");
-    // 4 GiB, and nothing behind that.
+    // Declares 4 GiB, and ends there.
     let declared = b"\xff\xff\xff\xff\x0f\0\0\0".to_vec();
     vec![
         ("gzip", gzip.finish().expect("in memory")),

@@ -1,6 +1,5 @@
-//! Tests: chunk.
-//!
-//! Any points come back as they were; any bytes are read without harm.
+//! Tests: any points can be encoded and decoded without loss, and any bytes can be read without
+//! harm.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +17,7 @@ use proptest::prelude::*;
 
 use crate::support::long;
 
-/// Any bits, small whole numbers, and the special ones.
+/// Random bits, small whole numbers, and the special values.
 fn floats() -> impl Strategy<Value = f64> {
     prop_oneof![
         4 => (0i32..50).prop_map(f64::from),
@@ -28,7 +27,7 @@ fn floats() -> impl Strategy<Value = f64> {
     ]
 }
 
-/// Rising times: even, jittered, and leaps to anywhere.
+/// Rising times: even, jittered, and with random jumps.
 fn times(most: usize) -> impl Strategy<Value = Vec<i64>> {
     let even = (any::<i32>(), 1i64..100_000, 1..=most, 0i64..20).prop_map(
         |(start, step, count, jitter)| {
@@ -115,7 +114,7 @@ fn stamped_points(most: usize) -> impl Strategy<Value = Vec<(Point, i64)>> {
     })
 }
 
-/// What is left of a point whose hint the chunk does not keep.
+/// The point without a hint that the chunk does not keep.
 fn without_hint(point: &Point) -> Point {
     let Value::Histogram(histogram) = &point.value else { return point.clone() };
     let mut bare = (**histogram).clone();
@@ -315,6 +314,6 @@ fn a_detected_reset_marks_the_next_chunk() {
     assert_eq!(chunks.len(), 2);
     let before: Vec<_> = chunks.iter().map(Chunk::reset_before).collect();
     assert_eq!(before, [Unknown, Reset]);
-    // The chunk before may be another when it is read.
+    // A reader may find another chunk before this one.
     assert_eq!(hints.concat(), [Unknown, NotReset, Unknown, NotReset]);
 }

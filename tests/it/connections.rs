@@ -1,5 +1,5 @@
-//! Limits of connections and of requests as such, on the real program: too many at a time, bodies that
-//! do not come, answers that nobody takes.
+//! Limits of connections and requests on the real program: too many at a time, bodies that do not arrive, answers
+//! that nobody reads.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,20 +14,19 @@ use crate::limits::reached;
 use crate::support::eventually;
 use crate::support::promkairos::{Backend, Promkairos};
 
-/// The beginning of a remote write whose body does not come.
+/// The beginning of a remote write whose body does not arrive.
 const BEGUN: &[u8] = b"POST /api/v1/write HTTP/1.1\r\nHost: a\r\nContent-Encoding: snappy\r\n\
     Content-Type: application/x-protobuf\r\nContent-Length: 1000\r\n\r\n\0";
 
-/// A connection on which a remote write was begun whose body does not come.
+/// A connection with a begun remote write whose body does not arrive.
 pub(crate) async fn begin(address: SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     stream.write_all(BEGUN).await.expect("it takes that");
     stream
 }
 
-/// Requests under way, of which one takes the only place that `--max-concurrent-requests=1` has: `ask` is
-/// refused then. One that comes while the answer before it is just ending is refused itself, so there may
-/// be several.
+/// Begins requests until one holds the only permit of `--max-concurrent-requests=1`, so that `ask` is refused. A
+/// request that comes while the one before ends is refused itself, so there may be several.
 pub(crate) async fn begin_alone(
     server: &Promkairos,
     ask: impl AsyncFn() -> (u16, String),
@@ -57,7 +56,7 @@ async fn one_request_too_many_is_told_to_come_again() {
     let ask = async || server.get("/api/v1/labels").await.expect("an answer");
     assert_eq!(ask().await.0, 200);
     let slow = begin_alone(&server, &ask).await;
-    // What tells an operator of it is answered.
+    // Pages for operators are answered nevertheless.
     for page in ["/-/healthy", "/-/ready", "/metrics"] {
         assert_eq!(server.get(page).await.expect("an answer").0, 200, "{page}");
     }
@@ -70,8 +69,8 @@ async fn one_request_too_many_is_told_to_come_again() {
     .await;
 }
 
-/// A client that sends all of its body before it reads: where the connection is closed meanwhile it sees that
-/// alone, takes it for trouble of the network, and sends the same again.
+/// A client sends its whole body before it reads. If the connection is closed meanwhile it sees only that, assumes a
+/// network error, and sends the same again.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_is_refused_while_sending_a_body_reads_the_answer() {
     let data = tempfile::tempdir().expect("a folder");
@@ -81,7 +80,7 @@ async fn who_is_refused_while_sending_a_body_reads_the_answer() {
         ("POST /api/v1/write", "415 "),
         ("POST /api/v1/nothing", "404 "),
         ("PUT /api/v1/write", "405 "),
-        // As a Prometheus without the admin API answers.
+        // The answer of a Prometheus without the admin API.
         ("POST /api/v1/admin/tsdb/delete_series", "500 "),
     ] {
         for framing in ["Content-Length: 4194304", "Transfer-Encoding: chunked"] {
@@ -105,7 +104,7 @@ async fn who_is_refused_while_sending_a_body_reads_the_answer() {
     }
 }
 
-/// A client that waits for leave to send its body sends none.
+/// A client that waits for `100 Continue` before its body does not send it.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_waits_for_leave_to_send_a_body_is_refused_at_once() {
     let data = tempfile::tempdir().expect("a folder");
@@ -140,7 +139,7 @@ async fn a_head_that_does_not_come_is_counted() {
     let server = ready(data.path(), &["--http-head-timeout=50ms"]).await;
     let mut slow = TcpStream::connect(server.address).await.expect("it listens");
     slow.write_all(b"GET / HTTP/1.1\r\n").await.expect("it takes that");
-    // A reset is an end too.
+    // A reset also ends the answer.
     let _ = slow.read_to_end(&mut Vec::new()).await;
     eventually("it is counted", async || match reached(&server, "http-head-timeout").await {
         Some(1.0..) => Ok(()),
@@ -149,7 +148,7 @@ async fn a_head_that_does_not_come_is_counted() {
     .await;
 }
 
-/// An HTTP/2 connection on which a stream may have so many bytes that nobody has taken.
+/// An HTTP/2 connection with streams of which at most `window` bytes may be unread.
 async fn http2(address: SocketAddr, window: u32) -> SendRequest<Bytes> {
     let stream = TcpStream::connect(address).await.expect("it listens");
     let mut builder = h2::client::Builder::new();
@@ -169,8 +168,8 @@ async fn get(client: &SendRequest<Bytes>, server: &Promkairos, path: &str) -> h2
     answer.into_body()
 }
 
-/// Where the body of a request is not read, HTTP/1.1 says that the connection is closed. HTTP/2 has no such header:
-/// an answer with one would be malformed.
+/// If the body of a request is not read, an HTTP/1.1 answer says that the connection closes. HTTP/2 has no such
+/// header: an answer with it would be malformed.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_over_http2_says_nothing_of_the_connection() {
     const OF_CONNECTIONS: [&str; 4] = ["connection", "keep-alive", "transfer-encoding", "upgrade"];
@@ -199,7 +198,7 @@ async fn an_answer_over_http2_says_nothing_of_the_connection() {
     }
 }
 
-/// Takes what is left of a body; an error when it breaks off.
+/// Reads the rest of a body; an error if it breaks off.
 async fn rest(mut body: h2::RecvStream) -> Result<Vec<u8>, h2::Error> {
     let mut taken = Vec::new();
     while let Some(piece) = body.data().await {
@@ -210,7 +209,7 @@ async fn rest(mut body: h2::RecvStream) -> Result<Vec<u8>, h2::Error> {
     Ok(taken)
 }
 
-/// Some hundred kilobytes, in several pieces, of no data.
+/// An answer of some hundred kilobytes in several pieces, without stored data.
 const LARGE: &str = "/api/v1/query_range?start=0&end=10999&step=1&query=\
     label_replace(vector(1),%22n%22,%22a%22,%22n%22,%22%22)%20or%20\
     label_replace(vector(1),%22n%22,%22b%22,%22n%22,%22%22)%20or%20\
@@ -220,7 +219,7 @@ const LARGE: &str = "/api/v1/query_range?start=0&end=10999&step=1&query=\
 async fn an_http2_client_that_takes_nothing_of_an_answer_loses_it_and_no_other() {
     let data = tempfile::tempdir().expect("a folder");
     let server = ready(data.path(), &["--http-answer-timeout=200ms"]).await;
-    // One with no room at all for an answer, and one with room for a part of it.
+    // One window without room for an answer, and one with room for a part of it.
     for (window, before) in [(0, 0.0), (1 << 10, 1.0)] {
         let client = http2(server.address, window).await;
         let held = get(&client, &server, LARGE).await;
@@ -230,13 +229,13 @@ async fn an_http2_client_that_takes_nothing_of_an_answer_loses_it_and_no_other()
         })
         .await;
         if window > 0 {
-            // The connection goes on.
+            // The connection stays usable.
             let healthy = rest(get(&client, &server, "/-/healthy").await).await.expect("whole");
             assert_eq!(healthy, b"Prometheus Server is Healthy.\n");
             rest(held).await.expect_err("a part must not pass for the whole");
         }
     }
-    // Who takes it has it.
+    // A client that reads the answer gets all of it.
     let client = http2(server.address, 1 << 16).await;
     let whole = rest(get(&client, &server, LARGE).await).await.expect("whole");
     let answer: serde_json::Value = serde_json::from_slice(&whole).expect("JSON");
@@ -248,7 +247,7 @@ async fn a_connection_has_so_many_requests_at_a_time() {
     let data = tempfile::tempdir().expect("a folder");
     let server = ready(data.path(), &["--max-http2-streams=7"]).await;
     let client = http2(server.address, 1 << 16).await;
-    // The server's word for it comes before its first answer.
+    // The server sends its limit before its first answer.
     rest(get(&client, &server, "/-/healthy").await).await.expect("whole");
     let said = client.clone().ready().await.expect("the connection is there");
     assert_eq!(said.current_max_send_streams(), 7);

@@ -1,4 +1,4 @@
-//! `promkairos delete` against a running server: what would go, what goes, and what is refused.
+//! `promkairos delete` against a running server: the preview, the delete, and refusals.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -23,12 +23,12 @@ pub(crate) fn said(output: &Output) -> &str {
 }
 
 #[track_caller]
-/// The one line of a command that was asked for what cannot be.
+/// The one line printed by a command that cannot be run as given.
 fn refused(output: &Output) -> &str {
     last_words(output, 2)
 }
 
-/// The same of one that met a fault: the same command may succeed later.
+/// The one line printed by a command that met a fault: it may succeed later.
 fn fault(output: &Output) -> &str {
     last_words(output, 1)
 }
@@ -64,7 +64,7 @@ async fn a_dry_run_shows_what_a_delete_takes() {
                 "The delete leaves at most these tombstones in 2 windows: 4 in data_points, \
                  2 in row_key_time_index, 4 in row_keys.\n"
             }
-            // What is in a log alone leaves none.
+            // Points in the log or the embedded store leave no tombstones.
             Backend::Embedded | Backend::CassandraWal { .. } => "",
         };
         let want = "{__name__=\"up\", job=\"a\"}: 2 points\n\

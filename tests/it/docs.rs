@@ -1,6 +1,6 @@
-//! The pages of `docs/` and the README against what is there: links lead to pages and headings, flags
-//! and commands are those of the program and all are described, tests that are named exist, each page
-//! is in an index. Whether a page is right is not seen here.
+//! The pages of `docs/` and the README against the program: links lead to existing pages and headings, flags and
+//! commands exist and all are described, named tests exist, and each page is in an index. These tests do not check
+//! whether a page is right.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::tidy::{flags, root};
 
-/// All pages, by their path from the root of the project.
+/// All pages, by path from the root of the project.
 fn pages() -> BTreeMap<PathBuf, String> {
     let others = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "bench/README.md"];
     let paths = FOLDERS.into_iter().flat_map(pages_in).chain(others.map(PathBuf::from));
@@ -16,7 +16,7 @@ fn pages() -> BTreeMap<PathBuf, String> {
     paths.map(|path| (path.clone(), text(&path))).collect()
 }
 
-/// Folders of pages, each with an index.
+/// Folders of pages; each has an index.
 const FOLDERS: [&str; 2] = ["docs", "docs/decisions"];
 
 /// The paths of the pages of a folder.
@@ -26,7 +26,7 @@ fn pages_in(folder: &str) -> Vec<PathBuf> {
     paths.filter(|path| path.extension().is_some_and(|ending| ending == "md")).collect()
 }
 
-/// The lines of a page, and whether each stands in a fence.
+/// The lines of a page, and whether each line is in a fence.
 fn lines(page: &str) -> impl Iterator<Item = (&str, bool)> {
     let mut fenced = false;
     page.lines().map(move |line| {
@@ -47,10 +47,10 @@ pub(crate) fn anchors(page: &str) -> BTreeSet<String> {
     headings.map(anchor).collect()
 }
 
-/// The code within the lines of a page.
+/// The code spans of a page.
 fn spans(page: &str) -> Vec<String> {
     let text: Vec<&str> = lines(page).filter(|(_, fenced)| !fenced).map(|(line, _)| line).collect();
-    // A span may go on in the next line.
+    // A span may continue in the next line.
     let text = text.join("\n");
     let paragraphs = text.split("\n\n");
     let inside = |paragraph: &str| {
@@ -60,7 +60,7 @@ fn spans(page: &str) -> Vec<String> {
     paragraphs.flat_map(inside).collect()
 }
 
-/// Where a page leads to, but for other sites.
+/// All link targets of a page, except other sites.
 fn all_links(page: &str) -> Vec<String> {
     let text: Vec<&str> = lines(page).filter(|(_, fenced)| !fenced).map(|(line, _)| line).collect();
     let text = text.join("\n");
@@ -68,7 +68,7 @@ fn all_links(page: &str) -> Vec<String> {
     links.filter(|link| !link.contains("://")).map(str::to_owned).collect()
 }
 
-/// The other pages and folders that a page leads to.
+/// The other pages and folders that a page links to.
 pub(crate) fn links(page: &str) -> Vec<String> {
     let targets = all_links(page).into_iter();
     let targets = targets.map(|link| link.split('#').next().unwrap_or_default().to_owned());
@@ -100,7 +100,7 @@ fn links_lead_to_pages_and_headings() {
     assert!(count > 40, "{count} links");
 }
 
-/// What `--help` of a command says.
+/// The output of `--help` of a command.
 pub(crate) fn help(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_promkairos"))
         .args(arguments)
@@ -111,7 +111,7 @@ pub(crate) fn help(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// The commands that a help lists.
+/// The commands that a help page lists.
 pub(crate) fn commands(help: &str) -> BTreeSet<String> {
     let listed = help.split("\nCommands:\n").nth(1).unwrap_or_default();
     let listed = listed.lines().take_while(|line| !line.is_empty());
@@ -125,7 +125,7 @@ fn flags_and_commands_are_those_of_the_program() {
     let commands = commands(&main);
     assert!(commands.contains("check-config") && commands.contains("wal"), "{commands:?}");
     let mut known = flags(&main);
-    // Stands for any of them.
+    // Pages use it for any flag.
     known.insert("--a-b".to_owned());
     for command in commands.iter().filter(|command| *command != "help") {
         let page = help(&[command]);
@@ -138,7 +138,7 @@ fn flags_and_commands_are_those_of_the_program() {
     let mut count = 0;
     for (path, page) in pages() {
         let fenced = lines(&page).filter(|(_, fenced)| *fenced).map(|(line, _)| line);
-        // A command may go on in the next line.
+        // A command may continue in the next line.
         let fenced = fenced.collect::<Vec<_>>().join("\n").replace("\\\n", " ");
         let code = fenced.lines().map(str::to_owned).chain(spans(&page));
         for text in code {
@@ -147,7 +147,7 @@ fn flags_and_commands_are_those_of_the_program() {
                 continue;
             }
             count += 1;
-            // What follows is a comment.
+            // The rest of the line is a comment.
             let text = text.split(" # ").next().unwrap_or_default();
             wrong.extend(
                 flags(text)
@@ -187,7 +187,7 @@ fn the_pages_describe_every_flag() {
     let lists = ["docs/settings.md", "docs/settings-by-topic.md"];
     let [all, mut by_topic] = lists.map(|path| described_flags(&pages[Path::new(path)]));
     assert!(all.is_subset(&known), "{:?}", all.difference(&known).collect::<Vec<_>>());
-    // It names the file of settings, so it is no setting.
+    // It names the file of settings, so it is not a setting itself.
     assert!(by_topic.remove("--config"), "{by_topic:?}");
     assert_eq!(by_topic, all, "the settings by topic, and all of them");
 }

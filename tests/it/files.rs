@@ -1,4 +1,4 @@
-//! What the program puts on the disk: nothing is written through a link, and nothing is open to everybody.
+//! Files of the program on the disk: nothing is written through a link, and no file is open to everybody.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -12,15 +12,15 @@ use crate::support::load::compress;
 use crate::support::promkairos::{Backend, Message, Promkairos};
 use crate::support::proto;
 
-/// The embedded store, and a log before a Cassandra that is not there; the flags of each.
+/// The embedded store, and a log before a Cassandra that does not exist; with the flags of each.
 fn with_files() -> [(Backend, &'static [&'static str]); 2] {
     let (address, keyspace) = ("127.0.0.1:1".to_owned(), "absent".to_owned());
-    // Nobody takes the last flush.
+    // Nobody accepts the last flush.
     let soon = &["--shutdown-timeout=2s"][..];
     [(Backend::Embedded, &[]), (Backend::CassandraWal { address, keyspace }, soon)]
 }
 
-/// Sends points of one day, and a family with its help.
+/// Sends points of one day, and the help of a metric family.
 async fn fill(server: &Promkairos) {
     assert_eq!(send(server, &[series("m", "a", 500)]).await.status, 204);
     let family = proto::Message::default().varint(1, 1).bytes(2, "m").bytes(4, "what it counts");
@@ -29,7 +29,7 @@ async fn fill(server: &Promkairos) {
     assert_eq!(answer.status, 204, "{}", answer.body);
 }
 
-/// Everything below a folder, with the kind and the mode of each, and the folder itself.
+/// The kind and the mode of the folder and of everything below it.
 fn modes(folder: &Path) -> BTreeMap<PathBuf, (bool, u32)> {
     let mut found = BTreeMap::new();
     let mut open = vec![folder.to_owned()];
@@ -49,7 +49,7 @@ async fn no_file_is_written_through_a_link() {
     let folder = tempfile::tempdir().expect("a folder");
     let (data, target) = (folder.path().join("data"), folder.path().join("target"));
     std::fs::write(&target, "of somebody else").expect("written");
-    // Names that files have while they are written, in groups of which some member is needed.
+    // Names of files while they are written, in groups: the program needs some name of each group.
     let parts = |end: &str| -> Vec<String> {
         (1..20)
             .map(|id| format!("embedded/parts/{}", end.replace("ID", &format!("{id:010}"))))
@@ -79,7 +79,7 @@ async fn no_file_is_written_through_a_link() {
         }
         let mut server = Promkairos::ready(&data, &backend, flags).await;
         fill(&server).await;
-        // The flush of the end writes part files, where there is a store for them.
+        // The last flush writes part files if there is a store for them.
         let ended = server.process.terminate();
         let log = server.process.log();
         assert!(ended.success() || !matches!(backend, Backend::Embedded), "{log}");
@@ -93,7 +93,7 @@ async fn no_file_is_written_through_a_link() {
             let is_file = path.symlink_metadata().expect("there").is_file();
             assert!(is_folder || is_file || names.contains(&&name), "{name} is a link");
         }
-        // What was acknowledged is there.
+        // Acknowledged points are stored.
         if matches!(backend, Backend::Embedded) {
             let server = Promkairos::ready(&data, &backend, &[]).await;
             let found = server.read("__name__", "m").await.expect("it can be read");
@@ -103,7 +103,7 @@ async fn no_file_is_written_through_a_link() {
     }
 }
 
-/// Of what is opened and not made anew.
+/// Files that are opened, not created.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_says_which_link_it_does_not_follow() {
     for name in ["lock", "embedded/wal/lock", "embedded/wal/checkpoint"] {
@@ -122,7 +122,7 @@ async fn a_start_says_which_link_it_does_not_follow() {
     }
 }
 
-/// With the widest umask, and with one that takes more away than the program does.
+/// With the widest umask, and with one that removes more than the program does.
 #[tokio::test(flavor = "multi_thread")]
 async fn files_and_folders_are_not_open_to_everybody_whatever_the_umask_is() {
     for (backend, flags) in with_files() {
@@ -146,7 +146,7 @@ async fn files_and_folders_are_not_open_to_everybody_whatever_the_umask_is() {
     }
 }
 
-/// What root writes there that user's server could not replace. Nobody else can give a folder away.
+/// The user's server could not replace files that root writes. Only root can give a folder away.
 #[tokio::test(flavor = "multi_thread")]
 async fn root_does_not_serve_the_folder_of_another_user() {
     let [(embedded, _), (cassandra, _)] = with_files();

@@ -1,5 +1,5 @@
-//! A real server on a disk that is full: no file may get any longer, as the shell's limit of the
-//! size of files has it, until the test lifts that; and a small file system that fills up.
+//! A real server on a full disk: the shell's limit of the size of files keeps every file from
+//! growing until the test lifts it. And a small file system that fills up.
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -10,15 +10,15 @@ use crate::support::load::Load;
 use crate::support::promkairos::{Backend, Promkairos};
 use crate::support::{eventually, seed};
 
-/// Without the signal of the limit a write fails, as on a full disk.
+/// Without the signal of this limit a write fails as on a full disk.
 const FULL: [&str; 3] = ["bash", "-c", "trap '' XFSZ; ulimit -S -f 0; exec \"$0\" \"$@\""];
-/// The log's line for what is refused.
+/// The line in the log about a refused write.
 const REFUSED: &str = "the log cannot be written";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_disk_that_is_full_from_the_start_is_not_ready_until_there_is_room() {
     let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());
-    // A store that is there: none can be made on such a disk.
+    // The store exists before: it could not be created on such a disk.
     let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
     assert!(server.process.terminate().success(), "{}", server.process.log());
     let mut server = Promkairos::start_under(&FULL, data.path(), &Backend::Embedded, &[]);
@@ -34,7 +34,7 @@ async fn a_disk_that_is_full_from_the_start_is_not_ready_until_there_is_room() {
     for _ in 0..20 {
         assert_eq!(load.send(&server, &mut random).await.expect("it answers"), 503);
     }
-    // One at the start, one when requests came, and no more than one in ten seconds.
+    // One at the start, one when requests came, and at most one in ten seconds.
     let lines = server.process.log().lines().filter(|line| line.contains(REFUSED)).count() as u64;
     assert!((1..=2 + begin.elapsed().as_secs() / 10).contains(&lines), "{}", server.process.log());
     let pid = Pid::from_raw(server.process.id() as i32);
@@ -45,10 +45,10 @@ async fn a_disk_that_is_full_from_the_start_is_not_ready_until_there_is_room() {
     load.check(&server).await;
 }
 
-/// Bytes are freed by removing this.
+/// The test removes this file to free space.
 const BALLAST: &str = "ballast";
 
-/// The real thing: a file system in memory with 2 MiB left, in a namespace of the server's own.
+/// A real file system in memory with 2 MiB left, in a mount namespace of the server's own.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_small_file_system_that_fills_up_refuses_writes_until_there_is_room() {
     let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());
@@ -76,7 +76,7 @@ async fn a_small_file_system_that_fills_up_refuses_writes_until_there_is_room() 
     let log = format!("{folder}/embedded/wal");
     assert!(answer.body.contains(&log) && answer.body.contains("No space left"), "{answer:?}");
     load.check(&server).await;
-    // However often it is asked, and tries whether there is room: there is none for what was refused.
+    // However often `/-/ready` is asked and tries again, there is no room for the refused request.
     for _ in 0..20 {
         let (status, why) = server.get("/-/ready").await.expect("it answers");
         assert_eq!(status, 503, "{why}");
@@ -86,7 +86,7 @@ async fn a_small_file_system_that_fills_up_refuses_writes_until_there_is_room() 
         other => Err(format!("{other:?}")),
     })
     .await;
-    // As the server sees it; here nothing is mounted.
+    // The path as the server sees it; the file system is not mounted outside its namespace.
     let ballast = format!("/proc/{}/root{folder}/{BALLAST}", server.process.id());
     std::fs::remove_file(ballast).expect("it is there");
     eventually("a write is taken", async || match load.send(&server, &mut random).await {

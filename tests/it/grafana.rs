@@ -1,4 +1,4 @@
-//! Grafana on promkairos: the dashboards of `grafana/`, and what its datasource sends.
+//! Grafana on promkairos: the dashboards of `grafana/`, and the requests of its datasource.
 
 mod alerts;
 mod dashboards;

@@ -1,4 +1,4 @@
-//! Tests: the head in front of a memory store that can be away, and its log.
+//! Tests: the head with its log, in front of a memory store that can be away.
 
 mod flush_memory;
 mod histories;
@@ -34,11 +34,11 @@ use wal::FaultyDisk;
 /// How a head ends before it is opened again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Restart {
-    /// Closed: all is in the store below.
+    /// Closed: all data is in the store below.
     Close,
-    /// Nothing was ever flushed: all is in the log.
+    /// Never flushed: all data is in the log.
     Crash,
-    /// Flushed all the time.
+    /// Flushed before each read.
     FlushBefore,
 }
 
@@ -70,7 +70,7 @@ async fn open(options: Options, below: &Arc<Gate>) -> Head {
     open_over(options, below, HeadMetrics::default()).await.expect("the head opens")
 }
 
-/// Opens a head, as soon as a flush of one on the same log that was dropped has ended.
+/// Opens a head. If a dropped head on the same log still flushes, waits for the end of that flush.
 pub(crate) async fn open_over(
     options: Options,
     below: SharedStore,
@@ -89,17 +89,17 @@ pub(crate) async fn open_over(
     }
 }
 
-/// What a gate lets through.
+/// Which calls a gate passes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Open = 0,
     /// Flushes fail.
     NoFlush = 1,
-    /// Flushes are taken, but the answer is lost.
+    /// Flushes are stored, but the answer is lost.
     FlushUnanswered = 2,
     /// Everything fails.
     Away = 3,
-    /// The same, until it is asked whether it is ready: then it answers for the last time that it is not.
+    /// Everything fails until the gate is asked whether it is ready. It denies that once more, and is open then.
     Returns = 4,
 }
 
@@ -108,9 +108,9 @@ enum Mode {
 struct Gate {
     store: MemoryStore,
     mode: AtomicU8,
-    /// Acceptance times of the points of flushes.
+    /// Times and acceptance times of the points of flushes.
     stamps: std::sync::Mutex<Vec<(i64, i64)>>,
-    /// How often it was asked whether it is ready while it was away.
+    /// How often the gate was asked whether it is ready while it was away.
     asked: AtomicU64,
 }
 
@@ -163,7 +163,7 @@ impl Front for Gate {
     }
 
     fn counted(&self, stats: Stats) -> Stats {
-        // As Cassandra: it does not keep the position.
+        // Like Cassandra, it does not store the position.
         Stats { flushed_through: 0, ..stats }
     }
 }
@@ -196,7 +196,7 @@ async fn a_store_that_comes_back_ends_the_wait_after_a_failed_flush() {
     let below = Arc::new(Gate::default());
     let mut options = options(&dir);
     options.flush_interval = Duration::from_millis(1);
-    // Far beyond what this test waits.
+    // Far longer than this test waits.
     options.flush_backoff = (Duration::from_secs(24 * 3600), Duration::from_secs(24 * 3600));
     let head = open(options, &below).await;
     below.set(Mode::Away);
@@ -249,7 +249,7 @@ async fn a_store_below_that_is_away_loses_nothing_and_ends_at_the_limit() {
     assert_eq!(reached(&metrics, "wal-limit"), 1, "who only asks is not refused");
     assert!(head.flush().await.is_err());
     drop(head);
-    // The next process finds the log, still without the store below.
+    // The next process opens the log, still without the store below.
     let head = open(options, &below).await;
     assert!(head.ready().await.is_err());
     assert!(values(&head, "m").await.is_err(), "never silently less");
@@ -263,7 +263,7 @@ async fn a_store_below_that_is_away_loses_nothing_and_ends_at_the_limit() {
     assert_eq!(in_store.len(), found.len());
 }
 
-/// How often the limit of a setting was reached.
+/// How often the limit of this setting was reached.
 fn reached(metrics: &Metrics, setting: &str) -> u64 {
     let page = metrics.encode();
     let head = format!("promkairos_limits_reached_total{{limit=\"{setting}\"}} ");
@@ -357,7 +357,7 @@ async fn a_delete_in_the_log_is_repeated_before_anything_is_read_or_flushed() {
     head.delete(&matchers, TimeRange::ALL).await.expect("deleted");
     put(&head, &one("m", T + 1, 2.0)).await;
     drop(head);
-    // As what a replay hands down that did not come as far as the delete, before it is killed.
+    // As if a replay had flushed the point again and was killed before it reached the delete.
     let again = async || {
         below.store.write(one("m", T, 1.0).build()).await.expect("written");
     };
@@ -431,7 +431,7 @@ async fn points_keep_the_time_of_their_acceptance_through_a_replay() {
     assert_eq!(first, second, "each attempt brings the same times");
 }
 
-/// The clock has fallen back, so that it does not tell the writes apart.
+/// The clock has gone back, so it does not separate the writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_write_shares_its_time_with_one_of_an_earlier_flush() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -547,7 +547,7 @@ async fn no_file_of_the_log_is_touched_by_a_thread_that_answers_requests() {
     });
 }
 
-/// Counts by points, not by reasons, of which only some are kept.
+/// The metric counts points; reasons are kept only for some of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn points_that_the_store_below_can_never_take_are_counted() {
     let keyspace = crate::cassandra::keyspace::TestKeyspace::new().await;
@@ -562,7 +562,7 @@ async fn points_that_the_store_below_can_never_take_are_counted() {
         }
     }
     put(&head, &batch).await;
-    // A Cassandra that other tests keep busy may need a second attempt.
+    // A busy Cassandra may need a second attempt.
     eventually("flushed", async || head.flush().await.map_err(|error| error.to_string())).await;
     assert_eq!(metrics.refused.get(), 30);
     drop(head);
@@ -582,7 +582,7 @@ async fn what_is_acknowledged_is_read_while_others_write_and_flush() {
         tasks.spawn(async move {
             let name = format!("m{writer}");
             for i in 0..60i32 {
-                // Every third point comes late.
+                // Every third point is out of order.
                 let at = if i % 3 == 2 { T + i64::from(i) - 100 } else { T + i64::from(i) };
                 put(&head, &one(&name, at, f64::from(i))).await;
                 let found = values(&*head, &name).await.expect("readable");
@@ -616,8 +616,8 @@ async fn a_selection_stays_as_it_was() {
     assert_eq!(values(&head, "m").await.expect("readable"), [(T + 1000, 0.0)]);
 }
 
-/// Six rounds with a flush each: `live` is written to in all of them, each of 70 other series in one or in
-/// two that follow each other. Gives how many series memory has after each round.
+/// Six rounds with a flush each: `live` is written in all rounds, each of 70 other series in one or two successive
+/// ones. Returns the number of series in memory after each round.
 async fn come_and_go(head: &Head, metrics: &HeadMetrics) -> Vec<i64> {
     let mut counts = Vec::new();
     for round in 0..6i32 {
@@ -643,7 +643,7 @@ async fn series_that_nobody_writes_to_leave_memory_and_come_back() {
     let (below, metrics) = (Arc::new(Gate::default()), HeadMetrics::default());
     let front = Arc::new(Fronted(below.clone()));
     let head = open_over(options(&dir), front, metrics.clone()).await.expect("the head opens");
-    // The flush of a round leaves what was written in it, and nothing older.
+    // The flush of a round keeps the series written in it, and no older ones.
     assert_eq!(come_and_go(&head, &metrics).await, [21; 6]);
     // The store below still has the others.
     assert_eq!(names(&head).await, 71);
@@ -663,7 +663,8 @@ async fn series_that_nobody_writes_to_leave_memory_and_come_back() {
         assert_eq!(found.len(), want, "m{i}");
     }
     assert_eq!(values(&head, "live").await.expect("readable").len(), 7);
-    // What is gone from both is in no answer: memory keeps nothing of it.
+    // Memory keeps nothing of series that were flushed and left: once deleted below, they are in no
+    // answer.
     below.store.delete(&[], TimeRange::ALL).await.expect("deleted");
     put(&head, &one("live", T + 101, 2.0)).await;
     assert_eq!(names(&head).await, 1);
@@ -675,7 +676,7 @@ async fn series_stay_in_memory_for_their_time_however_many_flushes_there_are() {
     let (below, metrics) = (Arc::new(Gate::default()), HeadMetrics::default());
     let front = Arc::new(Fronted(below.clone()));
     let mut options = options(&dir);
-    // Far beyond what this test takes.
+    // Far longer than this test takes.
     options.series_stay = Duration::from_secs(24 * 3600);
     let head = open_over(options, front, metrics.clone()).await.expect("the head opens");
     assert_eq!(come_and_go(&head, &metrics).await, [21, 31, 41, 51, 61, 71]);

@@ -1,8 +1,8 @@
-//! Tests: the byte format against what a real KairosDB 1.3 wrote and answered.
+//! Tests: the byte format against the rows and answers of a real KairosDB 1.3.
 //!
-//! `tests/data/kairos/*.json` hold points sent to it (`cases`), all rows that it stored
-//! (`tables`) and what it answers for them (`answers`). Every row is computed from the
-//! cases and compared, and decoded and encoded again.
+//! `tests/data/kairos/*.json` hold points sent to it (`cases`), all rows that it stored (`tables`)
+//! and its answers for them (`answers`). Every row is computed from the cases and compared, and
+//! decoded and encoded again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use promkairos::kairos::{
 use promkairos::model::TimeRange;
 use serde_json::Value as Json;
 
-/// Rows of all tables in the four files.
+/// The number of rows of all tables in each of the four files.
 const ROWS: [(&str, usize); 4] =
     [("milliseconds", 165), ("seconds", 129), ("legacy", 166), ("legacy-rows", 20)];
 
@@ -130,7 +130,8 @@ fn every_example_of_the_format_page() {
     assert_eq!(Vec::from_iter(seen), ["prom_double", "prom_exemplar", "prom_histogram"]);
 }
 
-/// Values that the old writers could also have written shorter or with another flag.
+/// The canonical form of a value that old writers could also have written shorter or with another
+/// flag.
 fn canonical(value: &[u8]) -> Vec<u8> {
     match value {
         [0x00, 0x80] => vec![0x80],
@@ -139,7 +140,7 @@ fn canonical(value: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Nothing but the length says whether a float or a double was stored.
+/// Only the length tells whether a float or a double was stored.
 fn encode_legacy(cell: &Cell, length: usize) -> Vec<u8> {
     match cell {
         Cell::Long(long) => encode_legacy_long(*long),
@@ -149,11 +150,11 @@ fn encode_legacy(cell: &Cell, length: usize) -> Vec<u8> {
     }
 }
 
-/// What KairosDB must have stored for the cases.
+/// The rows that KairosDB must have stored for the cases.
 struct Expected {
     spec: RowSpec,
-    /// Cells by row key and column. Of several points in one cell, sent in one
-    /// millisecond, Cassandra keeps the greatest bytes.
+    /// Cells by row key and column. Of several points in one cell, sent in one millisecond,
+    /// Cassandra keeps the one with the greatest bytes.
     cells: BTreeMap<(Vec<u8>, Vec<u8>), Vec<u8>>,
     keys: Vec<RowKey>,
 }
@@ -188,7 +189,7 @@ fn encode_point(data_type: Option<&str>, value: &Json) -> (DataType, Vec<u8>) {
         (Some("string"), value) => {
             (DataType::String, encode_string(text(value)).expect("a short text"))
         }
-        // Without a type, KairosDB takes a number with a point for a double.
+        // Without a type, KairosDB takes a number with a decimal point for a double.
         (Some("long") | None, value) if value.is_i64() => {
             (DataType::Long, encode_long(value.as_i64().expect("an integer")))
         }
@@ -260,7 +261,7 @@ fn check_row_keys(expected: &Expected, rows: &[Json]) {
     assert_eq!(stored, expected.rows(|key| vec![encode(RowKeyRow::of(key))]));
 }
 
-/// As the KairosDB that wrote the rows was configured.
+/// The configuration of the KairosDB that wrote the rows.
 fn indexed_tags(metric: &str) -> IndexedTags {
     match metric {
         "idx.all" => IndexedTags::All,
@@ -305,7 +306,7 @@ fn check_string_index(expected: &Expected, rows: &[Json]) {
         stored.insert((read.table_name.as_str(), read.metric.to_string()));
     }
     assert_eq!(stored.len(), rows.len());
-    // In no case are what it measures of itself, and the name that was put in before its first
+    // The cases do not contain its own metrics, and the name that was inserted before its first
     // start so that it took the keyspace for an old one.
     stored.retain(|(_, metric)| !metric.starts_with("kairosdb.") && metric != "old.metric");
     let print = |row: StringIndexRow| (row.table_name.as_str(), row.metric.to_string());
@@ -315,7 +316,7 @@ fn check_string_index(expected: &Expected, rows: &[Json]) {
 type Point = (i64, String);
 type Series = BTreeMap<(String, BTreeMap<String, String>), Vec<Point>>;
 
-/// The points of all rows, as KairosDB puts them together: by metric and tags, over all types.
+/// The points of all rows as KairosDB merges them: by metric and tags, over all types.
 fn series_of(spec: RowSpec, cells: impl Iterator<Item = (Vec<u8>, Vec<u8>, Vec<u8>)>) -> Series {
     let mut series = Series::new();
     for (key, column, value) in cells {

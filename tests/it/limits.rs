@@ -17,7 +17,7 @@ use crate::support::promkairos::{Answer, Backend, Message, Promkairos};
 use crate::support::proto;
 use crate::support::{api, eventually};
 
-/// A series `metric{host}` with so many points.
+/// A series `metric{host}` with this number of points.
 pub(crate) fn series(metric: &str, host: &str, points: u64) -> proto::Message {
     let label = |name: &str, value: &str| proto::Message::default().bytes(1, name).bytes(2, value);
     let labels = [label("__name__", metric), label("host", host)];
@@ -30,7 +30,7 @@ pub(crate) async fn send(server: &Promkairos, series: &[proto::Message]) -> Answ
     server.write(Message::V1, body).await.expect("an answer")
 }
 
-/// The hosts of a metric that are stored.
+/// The stored hosts of a metric.
 pub(crate) async fn stored(server: &Promkairos, metric: &str) -> Vec<String> {
     let path = format!("/api/v1/label/host/values?match[]={metric}");
     let (status, text) = server.get(&path).await.expect("an answer");
@@ -45,7 +45,8 @@ pub(crate) async fn metric(server: &Promkairos, name: &str) -> Option<f64> {
     line.rsplit(' ').next()?.parse().ok()
 }
 
-/// Waits until the guard knows what the store has. Until then it refuses nothing for its number.
+/// Waits until the limiter knows the series of the store. Before, it refuses nothing for their
+/// number.
 async fn learned(server: &Promkairos) {
     eventually("the store tells its series", async || {
         let log = server.process.log();
@@ -82,7 +83,7 @@ async fn new_series_are_refused_and_known_ones_go_on(backend: Backend) {
         ("active_series_limit", 3.0),
         ("active_series_per_metric_limit", 2.0),
     ] {
-        // Some are shown a few times a second.
+        // Some of these gauges are updated only a few times a second.
         eventually(gauge, async || match metric(&server, gauge).await {
             Some(shown) if shown == want => Ok(()),
             other => Err(format!("{other:?}, not {want}")),
@@ -94,20 +95,20 @@ async fn new_series_are_refused_and_known_ones_go_on(backend: Backend) {
     let refused = "write_samples_refused_total{reason=\"max-active-series\"}";
     assert_eq!(metric(&server, refused).await, Some(5.0));
     assert!(server.process.terminate().success());
-    // What was refused does not come back out of the log.
+    // Refused series do not return when the log is replayed.
     let server = Promkairos::ready(data.path(), &backend, &[]).await;
     assert_eq!(stored(&server, "m").await, ["a", "b"]);
     assert!(stored(&server, "o").await.is_empty());
 }
 
-/// A series `metric{host}` with a point of now.
+/// A series `metric{host}` with a point at the current time.
 fn series_of_now(metric: &str, host: &str) -> proto::Message {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
     let point = proto::Message::default().double(1, 1.0).varint(2, since.as_millis() as u64);
     series(metric, host, 0).messages(2, [point])
 }
 
-/// A limit that is set later, and one after a restart, know the series of before.
+/// A limit that is set later, and a limit after a restart, count the existing series as known.
 async fn known_series_are_known(backend: Backend) {
     let folder = tempfile::tempdir().expect("a folder");
     let (mut server, file) = configured(folder.path(), &backend, "", &[]).await;
@@ -231,14 +232,14 @@ async fn requests_beyond_a_setting_are_told_which() {
         ("max-label-name-size", 1.0),
         ("max-label-value-size", 1.0),
         ("max-labels-size", 1.0),
-        // One of a write, and one of a read.
+        // Once for a write, and once for a read.
         ("max-decoded-body-size", 2.0),
-        // The last two lists that were asked for without a limit of their own, and the status.
+        // The last two lists without a limit in the request, and the status.
         ("max-label-results", 3.0),
     ] {
         assert_eq!(reached(&server, setting).await, Some(times), "{setting}");
     }
-    // Whole requests are counted with their reasons, and their samples where they are known.
+    // Refused requests are counted by reason; their samples too, if they are known.
     for (reason, requests, samples) in [
         ("max-series-per-request", 1.0, 3.0),
         ("max-samples-per-request", 1.0, 6.0),
@@ -280,7 +281,7 @@ async fn answers_of_label_endpoints_end_at_their_bytes() {
     let own = serde_json::json!(["results truncated due to limit"]);
     assert_eq!(ask("/api/v1/label/host/values?limit=2").await, own);
     assert_eq!(ask("/api/v1/labels").await, serde_json::Value::Null);
-    // With the first one.
+    // Includes the request of `stored`.
     assert_eq!(reached(&server, "max-label-results-size").await, Some(4.0));
 }
 
@@ -307,7 +308,7 @@ async fn more_exemplars_than_an_answer_may_have_are_an_error() {
     let (status, text) = ask(299).await;
     assert_eq!((status, text.matches("trace_id").count()), (200, 300), "{text}");
     assert_eq!(reached(&server, "max-label-results-size").await, Some(1.0));
-    // What a delete would take is counted a part of the time after the other.
+    // The preview of a delete counts one part of the time after the other.
     let url = server.url("/api/v1/admin/tsdb/delete_series?match[]=m&dry_run=true");
     let answer = reqwest::Client::new().post(url).send().await.expect("an answer");
     let text = answer.text().await.expect("a text");
@@ -316,7 +317,7 @@ async fn more_exemplars_than_an_answer_may_have_are_an_error() {
     assert_eq!(reached(&server, "max-label-results-size").await, Some(1.0));
 }
 
-/// A form, a remote read, and a remote read that does not say how long it is.
+/// A form, a remote read, and a remote read without a content length.
 #[tokio::test(flavor = "multi_thread")]
 async fn bodies_that_are_no_writes_end_at_the_setting_too() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -347,7 +348,7 @@ async fn bodies_that_are_no_writes_end_at_the_setting_too() {
     stream.read_exact(&mut answer).await.expect("an answer");
     assert_eq!(&answer, b"HTTP/1.1 413");
     assert_eq!(reached(&server, "max-request-body-size").await, Some(3.0));
-    // As for writes, another one holds at once.
+    // As for writes, a new value takes effect at once.
     write_settings(&file, "max_request_body_size = \"4KiB\"\n");
     assert_eq!(reload(&server).await.1, "changed: max-request-body-size\n");
     assert_eq!(query(2049).await.0, 200);
@@ -360,7 +361,7 @@ async fn answers_of_remote_read_without_streaming_end_at_settings() {
     let settings = "query_max_samples = 5\n";
     let flags = ["--memory-limit=256MiB"];
     let (server, file) = configured(folder.path(), &Backend::Embedded, settings, &flags).await;
-    // A point is 18 bytes of the answer, which may have 16 MiB.
+    // A point takes 18 bytes of the answer, which may have 16 MiB.
     let many = ["a", "b"].map(|host| series("many", host, 500_000));
     for sent in [series("few", "a", 5), series("more", "a", 6)].into_iter().chain(many) {
         let answer = send(&server, &[sent]).await;
@@ -384,7 +385,7 @@ async fn answers_of_remote_read_without_streaming_end_at_settings() {
     assert_eq!(reached(&server, "memory-limit").await, Some(1.0));
 }
 
-/// Each refuses a query, names itself and is counted.
+/// Each of these limits refuses a query, is named in the error and counted.
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_of_queries_are_counted() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -395,7 +396,7 @@ async fn limits_of_queries_are_counted() {
         let (status, answer) = api::get(&server.url("/api/v1/query"), &parameters).await;
         (status, answer["error"].as_str().unwrap_or_default().to_owned())
     };
-    // For each second of a day the median of a day of seconds: minutes of work.
+    // For each second of a day the median over a day of seconds: minutes of work.
     let long = "max_over_time(quantile_over_time(0.5, vector(1)[1d:1s])[1d:1s])";
     for (setting, value, query, want) in [
         ("query-max-depth", "3", "abs(abs(abs(m)))", 422),
@@ -439,7 +440,7 @@ async fn limits_of_queries_are_counted() {
     .await;
 }
 
-/// Else nobody could tell a first burst from nothing: a rule sees how much a counter grows.
+/// Alert rules use the increase of a counter: without a 0 before, they could not see a first burst.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_alerts_look_at_is_there_before_it_is_counted() {
     let data = tempfile::tempdir().expect("a folder");
@@ -459,7 +460,7 @@ async fn what_alerts_look_at_is_there_before_it_is_counted() {
     ] {
         assert_eq!(metric(&server, counter).await, Some(0.0), "{counter}");
     }
-    // With the first answer of any other path. A path that is none, and no line of its own.
+    // Appears with the first answer for any other path. Unknown paths share this series.
     let failed = "http_requests_total{handler=\"other\",code=\"500\"}";
     assert_eq!(metric(&server, failed).await, None);
     assert_eq!(server.get("/nowhere").await.expect("an answer").0, 404);
@@ -496,7 +497,8 @@ async fn limits_at_their_defaults_name_their_settings() {
     let why = "more than 1048576 samples in one request, and the setting max-samples-per-request is \
                1048576\n";
     assert_eq!((answer.status, answer.body.as_str()), (400, why));
-    // Three values that may be, and not together; in version 2 the decoder looks at them.
+    // Each of the three values is allowed, but not all together; in version 2 the decoder checks
+    // this.
     let symbols = ["", "__name__", "m"].map(str::to_owned).into_iter();
     let large = ["a", "b", "c"].into_iter().flat_map(|name| [name.to_owned(), name.repeat(11_000)]);
     let request =
@@ -544,7 +546,7 @@ async fn who_sends_faster_than_the_rate_is_told_to_come_again() {
     let data = tempfile::tempdir().expect("a folder");
     let flags = ["--max-samples-per-second=1"];
     let server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
-    // All that a request has passes, and is waited for by the next.
+    // A request passes whole; the next one has to wait for its samples.
     assert_eq!(send(&server, &[series("m", "a", 100_000)]).await.status, 204);
     let answer = send(&server, &[series("m", "b", 1)]).await;
     assert_eq!(answer.status, 429, "{}", answer.body);
@@ -569,7 +571,8 @@ async fn what_is_no_remote_write_is_counted_and_told() {
     assert_eq!(metric(&server, refused).await, Some(1.0));
     logged(&server, "remote writes are refused: ").await;
     let client = reqwest::Client::new();
-    // Its form says nothing of its samples; agents of VictoriaMetrics ask so whether zstd is taken.
+    // Refused for its form, so its samples are unknown. Agents of VictoriaMetrics ask this way
+    // whether zstd is accepted.
     let page = async || {
         let (_, page) = server.get("/metrics").await.expect("an answer");
         let of_refusals = ["promkairos_write_rejected_", "promkairos_write_samples_refused_"];
@@ -596,13 +599,13 @@ async fn what_is_no_remote_write_is_counted_and_told() {
     logged(&server, "remote writes are refused: content type \"application/json\"").await;
 }
 
-/// Writes these settings, and that they can be read again.
+/// Writes these settings, and the setting that allows a reload.
 pub(crate) fn write_settings(file: &Path, text: &str) {
     std::fs::write(file, format!("enable_admin_api = true\n{text}")).expect("written");
 }
 
-/// Starts a server over the data of this folder with these settings, which lie in the file that is
-/// returned, and waits until it is ready.
+/// Starts a server over the data in this folder and waits until it is ready. The settings are in
+/// the returned file.
 pub(crate) async fn configured(
     folder: &Path,
     backend: &Backend,
@@ -622,7 +625,7 @@ pub(crate) async fn reload(server: &Promkairos) -> (u16, String) {
     (answer.status().as_u16(), answer.text().await.expect("a text"))
 }
 
-/// What a server has logged is read a moment later.
+/// Waits for this text in the log, which is read a moment after it is written.
 pub(crate) async fn logged(server: &Promkairos, text: &str) {
     eventually(text, async || {
         let log = server.process.log();
@@ -652,7 +655,7 @@ async fn settings_are_read_again() {
     assert_eq!(send(&server, &[series("m", "c", 1)]).await.status, 429);
     logged(&server, " DEBUG ").await;
 
-    // What is refused changes nothing, and says where.
+    // Refused settings change nothing; the error names the line.
     write_settings(&file, "max_active_series = 9\nmax_activ_series = 9\n");
     let (status, why) = reload(&server).await;
     let hint =
@@ -661,7 +664,7 @@ async fn settings_are_read_again() {
     assert_eq!(send(&server, &[series("m", "c", 1)]).await.status, 429);
     assert_eq!(metric(&server, "config_last_reload_successful").await, Some(0.0));
 
-    // A signal does the same. What needs a restart is said again.
+    // A signal does the same. A change that needs a restart is reported again.
     write_settings(&file, "max_active_series = 3\nflush_interval = \"1h\"\n");
     server.process.signal(Signal::HUP);
     eventually("the third series is taken", async || {

@@ -1,4 +1,4 @@
-//! Integration tests: one binary, a module a topic.
+//! Integration tests: one binary with a module for each topic.
 
 #![expect(clippy::print_stdout, reason = "tests say their seeds and logs")]
 

@@ -1,6 +1,5 @@
-//! Little memory and everybody against it, on the real program: ever new series, queries that want
-//! everything, lists of all labels. The process stays within its limit, but for a few per cent, answers, keeps what it
-//! acknowledged, and recovers.
+//! Little memory under heavy load, on the real program: ever new series, queries of everything, lists of all labels.
+//! The process stays within its limit but for a few per cent, keeps answering, keeps acknowledged data, and recovers.
 
 mod answers;
 
@@ -18,24 +17,24 @@ use crate::support::load::compress;
 use crate::support::promkairos::{Answer, Backend, Message, Promkairos};
 use crate::support::proto;
 
-/// The memory of the machine.
+/// The memory of the machine, in bytes.
 const MACHINE: u64 = 1 << 30;
-/// Three fifths of it, as the default has it.
+/// Three fifths of it, which is the default.
 const LIMIT: u64 = MACHINE / 100 * 60;
-/// Series that come in one request of the storm.
+/// Series in one request of the storm.
 const SERIES: usize = 100;
-/// Bytes of a label of theirs, as long as one may be: a few hundred requests fill the memory.
+/// Bytes of a label of these series, the longest allowed: a few hundred requests fill the memory.
 const LABEL_BYTES: usize = 16 << 10;
-/// Milliseconds since 1970 of what is written and asked for.
+/// The time of the data and the queries, in milliseconds since 1970.
 const TIME: i64 = 3_600_000;
 /// Requests of the storm after the first one that was refused.
 const GO_ON: usize = 20;
-/// Exemplars of each series in one request of those that bring them.
+/// Exemplars of each series in one request with exemplars.
 const EXEMPLARS: usize = 1_000;
-/// Far more requests than the memory has room for.
+/// Far more requests than fit into the memory.
 const MOST_REQUESTS: usize = 5_000;
 
-/// Each wants more than there is, or nearly.
+/// Each query needs more than all the memory, or nearly.
 const QUERIES: [&str; 8] = [
     "max_over_time(m[1y:1s])",
     "count_over_time(vector(1)[100y:1ms])",
@@ -47,7 +46,7 @@ const QUERIES: [&str; 8] = [
     "topk by (hash) (1, {__name__=~\"storm_.*\"})",
 ];
 
-/// Lists of all there is.
+/// Lists of all series and labels.
 const LISTS: [&str; 4] = [
     "/api/v1/series?match[]={__name__=~%22.%2B%22}&limit=5000",
     "/api/v1/label/hash/values",
@@ -72,7 +71,7 @@ async fn send(server: &Promkairos, series: Vec<proto::Message>) -> Answer {
     server.write(Message::V1, body).await.expect("an answer")
 }
 
-/// Whether a write was refused for want of memory; panics when it was for another reason.
+/// Whether a write was refused for lack of memory; panics on any other refusal.
 fn is_short(answer: &Answer) -> bool {
     let named = answer.body.contains("the setting memory-limit is");
     match answer.status {
@@ -89,18 +88,19 @@ fn is_short(answer: &Answer) -> bool {
     }
 }
 
-/// What the tasks know of each other.
+/// The state that the tasks share.
 #[derive(Default)]
 struct Books {
-    /// Questions that were answered, hostile ones and of health.
+    /// Answered requests: hostile ones, and those for health.
     questions: AtomicUsize,
     lists: AtomicUsize,
     health: AtomicUsize,
-    /// Times of the points of the series that goes on, as far as they were acknowledged.
+    /// Times of the acknowledged points of the series that is written all the time.
     known: Mutex<BTreeSet<i64>>,
 }
 
-/// Sends new series until memory is short, and some more. Gives the requests that were stored whole.
+/// Sends new series until memory is short, and some more. Returns the requests that were stored
+/// whole.
 async fn storm(server: &Promkairos, books: &Books) -> Vec<usize> {
     let (mut stored, mut since) = (Vec::new(), None);
     for request in 0..MOST_REQUESTS {
@@ -133,7 +133,7 @@ async fn go_on(server: &Promkairos, books: &Books) {
     for time in TIME.. {
         let point = (time, time as f64);
         let answer = send(server, vec![series(&[("__name__", "known")], &[point])]).await;
-        // Only after a time in which nobody could write it may be a new one.
+        // The series may only count as new after a time in which it could not be written.
         was_over |= answer.status == 503;
         assert!(answer.status != 429 || was_over, "a known series: {}", answer.body);
         is_short(&answer);
@@ -144,7 +144,7 @@ async fn go_on(server: &Promkairos, books: &Books) {
     }
 }
 
-/// Asks hostile queries, beginning with another one than the others.
+/// Asks the hostile queries, from the query at `first` on.
 async fn ask(server: &Promkairos, books: &Books, first: usize) {
     for query in QUERIES.iter().cycle().skip(first) {
         let status = status_of(server, query).await;
@@ -153,7 +153,7 @@ async fn ask(server: &Promkairos, books: &Books, first: usize) {
     }
 }
 
-/// The status of a query; nobody waits for the rest of its answer.
+/// The status of a query, without reading the body of the answer.
 async fn status_of(server: &Promkairos, query: &str) -> u16 {
     let form = form_urlencoded::Serializer::new(String::new())
         .extend_pairs([("query", query), ("time", "3600")])
@@ -170,7 +170,7 @@ async fn list(server: &Promkairos, books: &Books) {
         let answer = reqwest::get(server.url(path)).await.expect("an answer");
         let status = answer.status().as_u16();
         assert!([200, 503].contains(&status), "{path}: {status}");
-        // The whole answer, by one who takes it all.
+        // The whole answer, read by a client that takes all of it.
         answer.bytes().await.expect("a body");
         books.lists.fetch_add(1, Relaxed);
     }
@@ -185,7 +185,7 @@ async fn see_health(server: &Promkairos, books: &Books) {
     }
 }
 
-/// The most memory that the process had at a time, as the system counts it.
+/// The peak of the process's resident memory, as the system counts it.
 pub(crate) fn peak(server: &Promkairos) -> u64 {
     let path = format!("/proc/{}/status", server.process.id());
     let status = std::fs::read_to_string(path).expect("it runs");
@@ -203,7 +203,7 @@ async fn metric(server: &Promkairos, name: &str) -> f64 {
     lines.filter_map(|rest| rest.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }
 
-/// A single number that a query has for an answer.
+/// The single number that a query returns.
 async fn number(server: &Promkairos, query: &str) -> Result<f64, String> {
     let query: String = form_urlencoded::byte_serialize(query.as_bytes()).collect();
     let path = format!("/api/v1/query?time=3600&query={query}");
@@ -217,7 +217,7 @@ async fn number(server: &Promkairos, query: &str) -> Result<f64, String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hostile_mix_stays_within_the_memory_of_the_machine() {
     let data = tempfile::tempdir().expect("a folder");
-    // Where the system can bound the memory it does, and the limit is the default's part of that.
+    // If the system can bound the memory, the limit is the default's share of that bound.
     let group = Group::with_memory(MACHINE);
     println!("a control group: {}", group.is_some());
     let (limit, joining) = match &group {
@@ -241,7 +241,7 @@ async fn a_hostile_mix_stays_within_the_memory_of_the_machine() {
         let (server, books) = (&server, &books);
         let askers = join_all((0..6).map(|at| ask(server, books, at)));
         let listers = join_all((0..2).map(|_| list(server, books)));
-        // The others never end.
+        // The other tasks never end.
         tokio::select! {
             stored = storm(server, books) => stored,
             _ = askers => unreachable!(),
@@ -252,7 +252,7 @@ async fn a_hostile_mix_stays_within_the_memory_of_the_machine() {
     };
     assert!(server.process.ended().is_none(), "it lives");
     let peak = peak(&server);
-    // What is promised, and what comes between two looks at it.
+    // The promised limit, and the growth between two checks of it.
     assert!(peak <= LIMIT / 100 * 105, "{} of {} MiB", peak >> 20, LIMIT >> 20);
     assert_eq!(metric(&server, "promkairos_memory_limit_bytes").await, LIMIT as f64);
     logged(&server, "are refused: ").await;
@@ -262,7 +262,7 @@ async fn a_hostile_mix_stays_within_the_memory_of_the_machine() {
     })
     .await;
 
-    // It goes on: a known series, and a query that takes little.
+    // The server keeps working: a write to a known series, and a cheap query.
     eventually("a write is taken", async || {
         let answer =
             send(&server, vec![series(&[("__name__", "known")], &[(TIME - 1, 7.0)])]).await;
@@ -272,7 +272,7 @@ async fn a_hostile_mix_stays_within_the_memory_of_the_machine() {
     let last = async || number(&server, "known offset 1ms").await;
     assert_eq!(eventually("a query is answered", last).await, 7.0);
 
-    // What was acknowledged is there.
+    // Acknowledged data is stored.
     assert!(!stored.is_empty());
     for request in stored {
         let query = format!("count(storm_{request})");
@@ -281,7 +281,7 @@ async fn a_hostile_mix_stays_within_the_memory_of_the_machine() {
     }
     check_known(&server, &books).await;
 
-    // And after a stop; then there is room for new series again.
+    // Also after a stop; then there is room for new series again.
     assert!(server.process.terminate().success());
     let mut server = Promkairos::start_under(&wrapper, data.path(), &Backend::Embedded, &flags);
     server.wait_ready().await;
@@ -294,7 +294,7 @@ async fn a_hostile_mix_stays_within_the_memory_of_the_machine() {
     assert_eq!(number(&server, "new").await, Ok(1.0));
 }
 
-/// Exemplars of some series of one request, each with a time of its own.
+/// Exemplars of the series of one request, each at a time of its own.
 fn with_exemplars(request: usize) -> Vec<proto::Message> {
     let exemplar = |at: usize| {
         let id = format!("{request:08x}{at:08x}");
@@ -322,7 +322,7 @@ async fn questions_for_very_many_exemplars_stay_within_the_limit() {
         })
         .await;
     }
-    // The peak begins anew.
+    // Resets the peak.
     let process = server.process.id();
     std::fs::write(format!("/proc/{process}/clear_refs"), "5").expect("it is ours");
     let ask = async |end: &str| {
@@ -362,9 +362,9 @@ async fn what_the_machine_does_not_have_is_told_at_the_start() {
     assert!(log.contains("the process may open 2048 files, and with the setting"), "{log}");
 }
 
-/// Every acknowledged point of the series that went on is there, with its bits.
+/// Every acknowledged point of this series is stored, with its bits.
 async fn check_known(server: &Promkairos, books: &Books) {
-    // Remote reads are refused while memory is short, so this asks as a query does.
+    // Remote reads are refused while memory is short, so this asks with a query.
     let path = format!("/api/v1/query?time={}&query=known[3h]", 2 * TIME / 1000);
     let (status, text) = server.get(&path).await.expect("an answer");
     assert_eq!(status, 200, "{text}");

@@ -1,9 +1,9 @@
-//! The main job with real peers: one Prometheus scrapes and remote-writes, another with only
-//! `remote_read` answers every query exactly as the first does from its own data. Exemplars and
-//! metadata are then looked up in the store.
+//! The main job with real peers: one Prometheus scrapes and remote-writes, another one with only
+//! `remote_read` answers every query exactly as the first does from its own data. Then exemplars
+//! and metadata are compared with the store.
 //!
-//! One test a store. In each, the first Prometheus writes to two servers at once, to one with
-//! remote write 1.0 and to the other with 2.0.
+//! One test for each store. In each, the first Prometheus writes to two servers at once: to one
+//! with remote write 1.0, to the other with 2.0.
 
 mod federate;
 mod kept;
@@ -60,8 +60,8 @@ const QUERIES: &[&str] = &[
     "last_over_time({job=\"vanishing\"}[1m])",
 ];
 
-/// Histograms with custom bounds: remote write 1.0 has no place for the bounds, and Prometheus
-/// 3.5 sends the histograms without them, which is invalid. So they go out with 2.0 only.
+/// Histograms with custom bounds: remote write 1.0 has no field for the bounds, and Prometheus 3.5
+/// sends the histograms without them, which is invalid. So these are sent with 2.0 only.
 const CUSTOM_BOUNDS_QUERIES: &[&str] = &[
     "latency_seconds",
     "histogram_quantile(0.9, rate(latency_seconds[5s]))",
@@ -87,7 +87,8 @@ async fn round_trip(backends: [Backend; 2]) {
     assert!(families.contains_key("here"), "{families:?}");
     target.vanish();
     scraped(&writer, "text", scrapes).await;
-    // Closed for ever: later scrapes have later times. A scrape under way ends within its second.
+    // The range does not change any more: later scrapes have later times, and a scrape under way
+    // ends within a second.
     let end = now_ms();
     eventually("the clock is past the range", async || {
         (now_ms() > end + 2_000).then_some(()).ok_or_else(String::new)
@@ -118,7 +119,7 @@ async fn writer_config(
     servers: &[Promkairos],
     messages: &[Message; 2],
 ) -> String {
-    // From 3.8 on a setting, before that the feature flag alone.
+    // From 3.8 on this is a setting; before, there was only the feature flag.
     let native = match writer.minor_version().await {
         0..=7 => "",
         _ => "scrape_native_histograms: true",
@@ -172,7 +173,7 @@ fn reader_config(server: &Promkairos) -> String {
     format!("remote_read:\n- {{url: \"{}\", read_recent: true}}\n", server.url("/api/v1/read"))
 }
 
-/// Waits until the job has been scraped so often.
+/// Waits until the job has been scraped this number of times.
 async fn scraped(prometheus: &Prometheus, job: &str, times: f64) {
     let query = format!("count_over_time(up{{job=\"{job}\"}}[10m])");
     eventually("scrapes", async || match prometheus.number(&query).await {
@@ -182,7 +183,7 @@ async fn scraped(prometheus: &Prometheus, job: &str, times: f64) {
     .await;
 }
 
-/// The test would prove little if the first Prometheus had not seen all kinds of data itself.
+/// Asserts that the first Prometheus has all kinds of data; otherwise the test would prove little.
 async fn has_everything(writer: &Prometheus, start: i64, end: i64) {
     let all = read(&writer.url("/api/v1/read"), start, end).await.expect("it answers");
     let of = |name: &str| -> Vec<&Point> {
@@ -213,7 +214,8 @@ fn has_custom_bounds(point: &Point) -> bool {
     matches!(point, Point::Histogram(histogram) if histogram.schema == -53)
 }
 
-/// Every sample of the range, stale markers too, has the same bits on both sides.
+/// Asserts that every sample of the range, including stale markers, has the same bits on both
+/// sides.
 async fn same_samples(
     writer: &Prometheus,
     server: &Promkairos,
@@ -234,8 +236,8 @@ async fn same_samples(
     .await;
 }
 
-/// Prometheus 3.5 leaves custom bounds out of remote read's samples, though not out of its chunks:
-/// the queries compare them.
+/// Prometheus 3.5 leaves custom bounds out of the samples of remote read, but not out of its
+/// chunks. The queries compare the bounds.
 fn drop_bounds(point: &mut Point) {
     if let Point::Histogram(histogram) = point {
         histogram.custom_bounds.clear();
@@ -245,7 +247,7 @@ fn drop_bounds(point: &mut Point) {
 async fn read(url: &str, start: i64, end: i64) -> Result<Vec<ReadSeries>, String> {
     let mut all =
         remote_read::samples(&reqwest::Client::new(), url, "__name__", ".+", start..=end).await?;
-    // A coarse answer may name a series without points.
+    // A coarse answer may contain a series without points.
     all.retain(|series| !series.points.is_empty());
     Ok(all)
 }
@@ -273,7 +275,7 @@ fn first_difference(want: &[ReadSeries], have: &[ReadSeries]) -> String {
     format!("{} series too many", have.len() - want.len())
 }
 
-/// Both answer all queries alike, as ranges and as the raw points of a range vector.
+/// Asserts that both answer all queries alike, as ranges and as the raw points of a range vector.
 async fn same_answers(
     writer: &Prometheus,
     reader: &Prometheus,
@@ -313,7 +315,7 @@ async fn same(
     assert_eq!(want, have, "{}: {parameters:?}", message.name());
 }
 
-/// The order of an instant vector or of annotations has no meaning.
+/// Sorts an instant vector or annotations, whose order has no meaning.
 fn sorted(mut answer: Value) -> Value {
     let by_text = |a: &Value, b: &Value| a.to_string().cmp(&b.to_string());
     if let Some(result) = answer["data"]["result"].as_array_mut() {
@@ -327,7 +329,8 @@ fn sorted(mut answer: Value) -> Value {
     answer
 }
 
-/// The sender saw no failure and dropped nothing but what it was told to (`dropped_series`).
+/// Asserts that the sender had no failure and dropped nothing except by its configuration
+/// (`dropped_series`).
 async fn nothing_failed(writer: &Prometheus) {
     let text = writer.get("/metrics").await.expect("it answers").1;
     for kind in ["samples", "histograms", "exemplars", "metadata"] {
@@ -347,7 +350,7 @@ async fn nothing_failed(writer: &Prometheus) {
     }
 }
 
-/// The values of all series of one name on a metrics page.
+/// The values of all series of one name on a page of metrics.
 fn metric_values(page: &str, name: &str) -> Vec<f64> {
     let value = |line: &str| {
         let rest = line.strip_prefix(name)?;

@@ -1,6 +1,5 @@
-//! Settings that are read again while the server runs, beyond those of writes (see `limits`): limits of
-//! queries and of the label endpoints, how long samples are kept. Logins at Cassandra are tried in
-//! `cassandra::secure`.
+//! Settings that are read again while the server runs, other than those of writes (see `limits`): limits of queries
+//! and of the label endpoints, and the retention. Logins at Cassandra are tested in `cassandra::secure`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,7 +41,7 @@ async fn limits_of_queries_and_label_endpoints() {
     assert!(status == 422 && why.contains("query-max-depth"), "{status} {why}");
     assert_eq!(stored(&server, "m").await, ["a"]);
 
-    // What is read again and the same is no change, and what is left out is as before.
+    // An equal value is no change, and a setting that is left out keeps its value.
     assert_eq!(reload(&server).await.1, "nothing that holds at once has changed\n");
     write_settings(&file, "query_max_concurrency = 1\nquery_max_memory = \"1GiB\"\n");
     let changed = "changed: max-label-results, max-label-results-size, label-max-concurrency, \
@@ -74,14 +73,14 @@ async fn a_password_in_a_wrong_place_is_not_repeated() {
 async fn days_of_the_embedded_store_go_when_they_are_kept_for_less() {
     let folder = tempfile::tempdir().expect("a folder");
     let (mut server, _) = configured(folder.path(), &Backend::Embedded, "", &[]).await;
-    // Years ago, and now: what is kept is counted from the newest point that the clock allows.
+    // Points of years ago and of now: retention counts from the newest point that the clock allows.
     assert_eq!(send(&server, &[series("m", "a", 3)]).await.status, 204);
     let now = Clock::default().now_ms();
     let url = server.url("");
     let sent =
         support::series::send(&url, vec![floats(&[("__name__", "new")], &[(now, 1.0)])]).await;
     assert_eq!(sent, 204);
-    // From the log to part files.
+    // A stop flushes the log to part files.
     assert!(server.process.terminate().success());
     let (mut server, file) = configured(folder.path(), &Backend::Embedded, "", &[]).await;
     assert_eq!(stored(&server, "m").await, ["a"]);
@@ -97,9 +96,9 @@ async fn days_of_the_embedded_store_go_when_they_are_kept_for_less() {
         there => Err(format!("{there:?}")),
     })
     .await;
-    // It is said again when it is done.
+    // The end of the removal is logged too.
     logged(&server, &format!("removed what is beyond the retention: {days}")).await;
-    // Nothing more is beyond it.
+    // No more data is beyond the retention.
     write_settings(&file, "retention = \"2d\"\n");
     assert_eq!(reload(&server).await, (200, "changed: retention\n".to_owned()));
     assert!(server.process.terminate().success());
@@ -107,14 +106,14 @@ async fn days_of_the_embedded_store_go_when_they_are_kept_for_less() {
 
 const DAY: i32 = 86_400;
 
-/// About how many days a metric's points live, as Cassandra tells it; none = for ever.
+/// The remaining TTL of each metric's points in Cassandra, rounded up to days; `None` = for ever.
 async fn days(keyspace: &TestKeyspace) -> BTreeMap<String, Option<i32>> {
     let rows: Vec<(Vec<u8>, Option<i32>)> =
         keyspace.rows("SELECT key, TTL(value) FROM {k}.data_points").await;
     let metric = |key: &[u8]| {
         String::from_utf8_lossy(key.split(|byte| *byte == 0).next().unwrap_or(key)).into_owned()
     };
-    // Some seconds have passed since they were written.
+    // Some seconds have passed since the points were written.
     let days = |ttl: i32| (ttl + DAY - 1) / DAY;
     rows.into_iter().map(|(key, ttl)| (metric(&key), ttl.map(days))).collect()
 }
@@ -128,7 +127,7 @@ async fn cassandra_keeps_what_comes_for_as_long_as_it_is_told(ack: &str) {
     };
     let (settings, flags) = ("retention = \"30d\"\n", ["--flush-interval=1s"]);
     let (mut server, file) = configured(folder.path(), &backend, settings, &flags).await;
-    // Behind a log it may be opening still; reads wait for it.
+    // Behind a log the store may still be opening; reads wait for it.
     assert_eq!(server.get("/api/v1/labels").await.expect("an answer").0, 200);
     let keyspace = TestKeyspace::named(name).await;
     let live = async |metric: &str, want: Option<i32>| {
@@ -147,7 +146,7 @@ async fn cassandra_keeps_what_comes_for_as_long_as_it_is_told(ack: &str) {
     live("second", Some(60)).await;
     live("short", Some(10)).await;
     live("ever", None).await;
-    // What Cassandra does not take changes nothing, whatever else is said.
+    // A value that Cassandra refuses changes nothing, whatever else the file has.
     write_settings(&file, "retention = \"30y\"\nmax_samples_per_request = 1\n");
     let (status, why) = reload(&server).await;
     assert!(status == 500 && why.contains("Cassandra takes at most 20 years"), "{status} {why}");
@@ -168,8 +167,8 @@ async fn lifetimes_in_cassandra_behind_the_log() {
     cassandra_keeps_what_comes_for_as_long_as_it_is_told("wal").await;
 }
 
-/// Another value of every setting that holds at once, as it stands in the file. Those of files have the
-/// folder before them.
+/// Another value for every setting that takes effect on reload, as written in the file. `DIR` is replaced by the
+/// folder.
 const LIVE: &[(&str, &str)] = &[
     ("cassandra-username", "\"b\""),
     ("cassandra-password-file", "\"DIR/other-password\""),
@@ -220,7 +219,7 @@ const LIVE: &[(&str, &str)] = &[
     ("log-level", "\"warn\""),
 ];
 
-/// Over a Cassandra that is not there, so that all of them mean something.
+/// Over a Cassandra that does not exist, and with a log, so that all settings apply.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_setting_that_holds_at_once_is_told_as_changed() {
     let names: BTreeSet<&str> = LIVE.iter().map(|(name, _)| *name).collect();
@@ -272,7 +271,7 @@ async fn every_setting_that_holds_at_once_is_told_as_changed() {
     let nothing = "nothing that holds at once has changed\n";
     assert_eq!(told().await, nothing);
     for (name, _) in LIVE {
-        // A key and its certificate fit one another, a user and the password are one login.
+        // A key and its certificate belong together, as do a user and the password.
         let (changed, want) = match *name {
             "cassandra-tls-cert" | "cassandra-tls-key" => (
                 vec!["cassandra-tls-cert", "cassandra-tls-key"],

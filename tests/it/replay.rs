@@ -1,11 +1,11 @@
-//! What a real Prometheus 3.16 answered to remote reads, replayed.
+//! The recorded answers of a real Prometheus 3.16 to remote reads, compared with ours.
 //!
 //! `writes.jsonl` is written to an empty server, then every line of `reads.jsonl` is asked and the
-//! answers compared by what they mean: series, timestamps, bits of floats, histograms. Free are
-//! the order of series in SAMPLES, series without points there where the range has any, the borders
-//! of chunks, empty buckets, and the hint about counter resets. Two things Prometheus changes and we
-//! do not: it loses the sign of -0.0 in SAMPLES, and it turns a float that marks a series of
-//! histograms as stale into a histogram.
+//! answers are compared by meaning: series, timestamps, bits of floats, histograms. Not compared
+//! are the order of series in SAMPLES, series without points there if the range has any, the
+//! borders of chunks, empty buckets, and the hint about counter resets. We keep two things that
+//! Prometheus changes: it loses the sign of -0.0 in SAMPLES, and it turns a float that marks a
+//! series of histograms as stale into a histogram.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use super::support::promkairos::{Backend, Promkairos};
 const WRITES: &str = include_str!("../data/prometheus-3.16/writes.jsonl");
 const READS: &str = include_str!("../data/prometheus-3.16/reads.jsonl");
 
-/// Cases in which we differ on purpose: our status, and why.
+/// Cases in which our answer differs on purpose: our status, and the reason.
 const DIFFERENT: [(&str, u16, &str); 2] = [
     ("bad-regex-001", 400, "a bad matcher is the client's fault; a 500 would be tried again"),
     ("bad-matcher-type-001", 400, "the same"),
@@ -47,7 +47,7 @@ async fn over_the_embedded_store() {
     replay(&server.url("")).await;
 }
 
-/// Loads an empty server with the writes and asks it all reads.
+/// Sends the writes to an empty server, then all reads.
 async fn replay(url: &str) {
     let http = reqwest::Client::new();
     let mut writes = 0;
@@ -138,7 +138,7 @@ impl Case {
         }
     }
 
-    /// Why the answer is not what Prometheus answered.
+    /// The difference from the recorded answer, as an error.
     fn compare(&self, answer: &Answer) -> Result<(), String> {
         let intended = DIFFERENT.iter().find(|(id, ..)| *id == self.id());
         let status = intended.map_or(self.status(), |(_, status, _)| *status);
@@ -192,14 +192,14 @@ struct Series {
     points: Vec<(i64, Meaning)>,
 }
 
-/// What a point means: the bits of a float, or a histogram.
+/// The meaning of a point: the bits of a float, or a histogram.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Meaning {
     Stale,
     Float(u64),
     Histogram {
         is_float: bool,
-        /// The other hints are what a reader makes of the points before.
+        /// The other hints depend on the points before.
         is_gauge: bool,
         schema: i32,
         /// Bits of zero threshold, sum and custom bounds.
@@ -211,7 +211,7 @@ enum Meaning {
     },
 }
 
-/// The results of a SAMPLES answer, without series without points, but for a range that ends before it starts.
+/// The results of a SAMPLES answer, without series without points unless the range ends before it starts.
 fn samples(message: &[u8], queries: &[v1::Query]) -> Vec<Vec<Series>> {
     let response = v1::ReadResponse::decode(message).expect("a message");
     let results =
@@ -243,7 +243,7 @@ fn labels(labels: &[v1::Label]) -> Vec<(String, String)> {
     labels.iter().map(|label| (label.name.clone(), label.value.clone())).collect()
 }
 
-/// The series of a STREAMED_XOR_CHUNKS answer, and every rule about frames on the way.
+/// The series of a STREAMED_XOR_CHUNKS answer; also checks every rule about frames.
 fn frames(mut body: &[u8], queries: &[v1::Query]) -> Vec<(i64, Series)> {
     let mut all = Vec::new();
     while !body.is_empty() {

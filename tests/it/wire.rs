@@ -94,7 +94,7 @@ fn vector_of_version_2() {
     assert_eq!(batch.samples, [Sample { timestamp: T, start_timestamp, value: 1.0 }]);
     let [entry] = batch.metadata[..] else { panic!("one family") };
     assert_eq!((entry.family, entry.kind), ("up", MetricType::Gauge));
-    // Written again, the metadata rides on a series of its own; the rest is the same.
+    // When written again, the metadata is in a series of its own; the rest is equal.
     let mut without = batch.clone();
     without.metadata.clear();
     let plain = V2_UP.replace("2a230a04", "2a1f0a04").replace("2a020802", "");
@@ -198,7 +198,7 @@ fn refs(numbers: &[u64]) -> Vec<u8> {
     out
 }
 
-/// A version 2 series of these references with one float.
+/// A version 2 series with these label references and one float.
 fn series_of(numbers: &[u64]) -> Vec<u8> {
     let mut out = refs(numbers);
     put(&mut out, 2, &point(T, 1.0));
@@ -257,7 +257,7 @@ fn a_body_of_the_other_version_is_refused_and_replayed_as_it_was() {
     }
     assert_eq!(decode(Protocol::V1, &first, Policy::Accept), Ok(1));
     assert_eq!(decode(Protocol::V2, &second, Policy::Accept), Ok(1));
-    // Nothing at all is of both.
+    // An empty body is valid in both versions.
     assert_eq!(decode(Protocol::V1, b"", Policy::Accept), Ok(0));
     let mut unknown = Vec::new();
     put_number(&mut unknown, 2, 3);
@@ -452,7 +452,7 @@ fn type_and_unit_are_labels_on_demand() {
     let mut symbols = SYMBOLS.to_vec();
     symbols.extend([&b"s"[..], b"__type__", b"__unit__", b"own", b"_a", b"\xff"]);
     let (up, by_job, own, own_unit) = ([1, 2], [3, 4], [6, 8], [7, 8]);
-    // Labels, type, help, unit; what they become.
+    // Labels; references of type, help and unit; the resulting labels.
     type Case<'c> = (&'c [[u64; 2]], [u64; 3], &'c [(&'c str, &'c str)]);
     let (name, job) = (("__name__", "up"), ("job", "a"));
     let kind = |kind| ("__type__", kind);
@@ -463,13 +463,13 @@ fn type_and_unit_are_labels_on_demand() {
         (&[up], [0, 0, 5], &[name, seconds]),
         (&[up, by_job], [0, 4, 0], &[name, job]),
         (&[up], [99, 0, 0], &[name]),
-        // Its own labels stay where the metadata says nothing.
+        // The series' own labels stay if the metadata does not set them.
         (&[up, own, by_job], [0, 0, 0], &[name, kind("own"), job]),
         (&[up, own, own_unit, by_job], [2, 0, 0], &[name, kind("gauge"), job]),
         (&[up, own, by_job], [0, 0, 5], &[name, seconds, job]),
-        // Unsorted labels stay as unsorted as they were.
+        // Unsorted labels keep their order.
         (&[[9, 4], up], [3, 0, 0], &[kind("histogram"), ("_a", "a"), name]),
-        // Metadata that is refused for its help has a type all the same.
+        // Metadata whose help is refused still gives a type.
         (&[up], [5, 10, 0], &[name, kind("summary")]),
     ];
     for (pairs, [kind, help, unit], want) in cases {
@@ -703,7 +703,7 @@ fn entry(
     SeriesEntry { labels: RawLabels(labels), index, samples, histograms, exemplars }
 }
 
-// Bombs: little bodies that stand for much.
+// Bombs: small bodies that expand to much.
 
 #[test]
 fn bombs_are_refused_in_little_memory() {
@@ -740,7 +740,7 @@ fn bombs_are_refused_in_little_memory() {
     let enough = limits::MAX_BUCKETS_PER_REQUEST / limits::MAX_HISTOGRAM_BUCKETS + 1;
     assert_eq!(limit_of(v1, &repeated(&one, enough)), "buckets");
 
-    // Every series is within the limits, all of them together are not.
+    // Each series is within the limits, but all of them together are not.
     let value = vec![b'x'; limits::LABEL_LIMITS.value_bytes];
     let symbols = [&b""[..], b"__name__", b"up", b"a", &value];
     let count = limits::MAX_LABEL_BYTES_PER_REQUEST / value.len() + 1;
@@ -860,7 +860,7 @@ fn any_histogram() -> impl Strategy<Value = Histogram> {
     )
 }
 
-/// Everything of a batch, owned.
+/// The owned content of a batch.
 #[derive(Debug, Clone)]
 struct Content {
     series: Vec<SeriesContent>,
@@ -925,7 +925,7 @@ impl Content {
     }
 }
 
-/// A batch as text that is equal only when all bits are.
+/// A text that is equal for two batches only if all their bits are.
 fn text(batch: &WriteBatch<'_>) -> String {
     let bits = |value: f64| value.to_bits();
     let mut out = String::new();
@@ -1044,7 +1044,7 @@ fn generated_histogram(sample: &HistogramSample) -> proto::v1::Histogram {
 }
 
 proptest! {
-    /// The generated code writes what we read and reads what we write.
+    /// The generated code reads what ours writes, and the reverse.
     #[test]
     fn we_agree_with_the_generated_code(content in any_content()) {
         let batch = content.batch();
@@ -1062,7 +1062,7 @@ proptest! {
         });
     }
 
-    /// What is encoded is decoded again; only series without anything vanish.
+    /// An encoded batch decodes to an equal one, without its empty series.
     #[test]
     fn encoded_and_decoded_is_the_same(content in any_content()) {
         let batch = content.batch();
@@ -1076,7 +1076,7 @@ proptest! {
         decode_with(Protocol::V1, &encoded_v1, Policy::Replay(&[]), |again| {
             assert_eq!(text(&again.expect("valid")), text(&want));
         });
-        // Version 2 leaves out what says nothing, and folds by name.
+        // Version 2 leaves out empty metadata, and merges entries by name.
         want.metadata.retain(|e| {
             e.kind != MetricType::Unknown || !e.help.is_empty() || !e.unit.is_empty()
         });
@@ -1093,8 +1093,8 @@ proptest! {
         });
     }
 
-    /// A replay with the targets that were refused gives what was accepted, also of bodies
-    /// that are damaged in ways that still can be read.
+    /// A replay without the refused targets gives the accepted content, also of damaged bodies that
+    /// still can be read.
     #[test]
     fn a_replay_repeats_what_was_accepted(
         content in any_content(),
@@ -1137,7 +1137,7 @@ proptest! {
                 assert_eq!(text(&again), text(&accepted));
                 assert!(again.rejections.is_empty());
             });
-            // A store refuses one series more: the replay leaves it out, and no other.
+            // The store refuses one more series: the replay leaves out that series only.
             if accepted.series.is_empty() {
                 return;
             }
@@ -1151,7 +1151,7 @@ proptest! {
         });
     }
 
-    /// No bytes panic, whatever the policy.
+    /// Decoding any bytes returns or fails, but does not panic, whatever the policy.
     #[test]
     fn any_bytes_are_decoded_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         for protocol in [Protocol::V1, Protocol::V2, Protocol::V2Typed] {
@@ -1162,7 +1162,7 @@ proptest! {
     }
 }
 
-/// A series of version 1 with a field of these numbers again and again, each empty.
+/// A version 1 series with this field repeated, each time empty.
 fn series_of_empty(field: u8, count: usize) -> Vec<u8> {
     let mut series = labels(&[("__name__", "m")]);
     series.extend([field << 3 | 2, 0].repeat(count));
@@ -1180,12 +1180,12 @@ fn a_batch_that_takes_far_more_memory_than_its_message_is_refused_within_a_bound
         });
         decode(Protocol::V1, message, |batch| drop(batch.expect("it is valid")));
     };
-    // Histograms and exemplars of two bytes each, series of floats of two bytes each.
+    // Two bytes for each histogram and exemplar, and for each float of the series.
     for message in [series_of_empty(4, 20_000), series_of_empty(3, 20_000)] {
         check(&message, true);
     }
     check(&series_of_empty(2, 2).repeat(20_000), true);
-    // What usual senders send.
+    // A body as usual senders send it.
     let usual = |n: u32| {
         let mut series = labels(&[("__name__", "up"), ("job", &format!("job-{n}"))]);
         let sample = [&[2 << 3 | 2, 16, 9][..], &[0; 8], &[16], &hex("80d095ffbc31")].concat();

@@ -1,7 +1,7 @@
-//! Remote write over HTTP: the cases of the official receiver suite, what a real Prometheus
-//! answered to good and bad requests, and what surrounds them: limits, reasons, trouble.
+//! Remote write over HTTP: the cases of the official receiver suite, recorded answers of a real
+//! Prometheus to good and bad requests, limits, reasons of refusals, and failures.
 //!
-//! Requests are encoded with the generated messages, which share no code with our decoder.
+//! Requests are encoded with the generated code, which shares no code with our decoder.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -41,7 +41,7 @@ impl Server {
         Self { address: serve(state).await, store, metrics }
     }
 
-    /// How many series the store has.
+    /// The number of series in the store.
     async fn series(&self) -> usize {
         let query =
             SeriesQuery { matchers: Vec::new(), range: TimeRange::ALL, limit: ListSize::UNLIMITED };
@@ -56,11 +56,11 @@ async fn serve(state: Arc<AppState>) -> SocketAddr {
     address
 }
 
-/// What the server said.
+/// The server's answer.
 #[derive(Debug)]
 struct Answer {
     status: u16,
-    /// Samples, histograms, exemplars; `None` when a header is missing.
+    /// Samples, histograms, exemplars; `None` if a header is missing.
     written: Option<[u64; 3]>,
     retry_after: Option<String>,
     content_type: Option<String>,
@@ -125,8 +125,7 @@ const MINUTE: i64 = 60_000;
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
 
-/// A version 2 request that is being put together. Labels go out in the order given, which is
-/// rarely sorted.
+/// Builds a version 2 request. Labels are sent in the given order, which is rarely sorted.
 #[derive(Clone)]
 struct Request {
     now: i64,
@@ -134,7 +133,7 @@ struct Request {
     series: Vec<Vec<u8>>,
 }
 
-/// A series of it, with the start timestamp of older drafts.
+/// A series of the request, with the start timestamp of older drafts.
 struct Series {
     message: v2::TimeSeries,
     created: Option<i64>,
@@ -259,7 +258,7 @@ fn histogram(sum: f64, shape: Shape) -> v2::Histogram {
     histogram
 }
 
-/// A case of the suite: what is sent, and what we answer.
+/// A case of the suite: the request and our answer.
 struct Case {
     name: String,
     request: Request,
@@ -272,12 +271,12 @@ struct Case {
 struct Cases(Vec<Case>);
 
 impl Cases {
-    /// All of it is stored: 204.
+    /// A case in which everything is stored: 204.
     fn stored(&mut self, name: &str, request: Request, written: [u64; 3]) {
         self.0.push(Case { name: name.into(), request, status: 204, written });
     }
 
-    /// Something is refused: 400, and so much is stored.
+    /// A case in which something is refused: 400. `written` is stored.
     fn refused(&mut self, name: &str, request: Request, written: [u64; 3]) {
         self.0.push(Case { name: name.into(), request, status: 400, written });
     }
@@ -463,7 +462,7 @@ fn exemplar_cases(cases: &mut Cases) {
     }
     cases.stored("multiple exemplars", request, [3, 0, 3]);
 
-    // One series three times in a request.
+    // One series three times in one request.
     let mut request = Request::new();
     let base = request.now;
     for (offset, trace, value) in
@@ -664,7 +663,7 @@ async fn official_receiver_suite_of_version_2() {
             "{name}: {answer:?}"
         );
         assert_eq!(answer.body.is_empty(), *status == 204, "{name}");
-        // The suite sends again what succeeds.
+        // The suite sends each successful request twice.
         let again = post(server.address, V2, &request.encode()).await;
         assert_eq!((again.status, again.written), (*status, Some(*written)), "{name}: {again:?}");
     }
@@ -746,7 +745,7 @@ async fn what_a_prometheus_takes_we_take() {
         let want = (line["status"].as_u64().expect("a status") as u16, recorded_counts(line));
         assert_eq!((answer.status, answer.written), want, "{}: {answer:?}", line["id"]);
     }
-    // 157 of the data set, and 5 that try the order of samples and the headers.
+    // 157 of the data set, and 5 of the requests that test the order of samples and the headers.
     assert_eq!(server.series().await, 162);
 }
 
@@ -756,10 +755,10 @@ const LATEST: &str = "at one timestamp the last write wins";
 const EXEMPLAR: &str = "what is refused is said; upstream drops the exemplar in silence";
 const VERSION: &str = "nothing of such a body is known; upstream drops all of it in silence";
 
-/// Where our answer is meant to differ from the recorded one: the case, our status and counts, why.
+/// Recorded answers from which ours differ on purpose: the case, our status and counts, the reason.
 const DIFFERENCES: &[(&str, u16, Option<[u64; 3]>, &str)] = &[
     ("v1 content type APPLICATION/X-PROTOBUF", 204, None, MEDIA_TYPE),
-    // Taken for version 1, as without regard to case it says.
+    // Read as version 1: the media type, compared without regard to case, does not say version 2.
     ("v2 content type APPLICATION/X-PROTOBUF", 400, None, VERSION),
     (
         "v2 content type application/x-protobuf; proto=prometheus.WriteRequest; charset=utf-8",
@@ -805,7 +804,7 @@ async fn what_a_prometheus_refuses_we_refuse_but_for_the_listed_differences() {
         let answer = send(server.address, method.clone(), &headers, body).await;
         let status = line["status"].as_u64().expect("a status") as u16;
         let mut want = (status, recorded_counts(line));
-        // Upstream leaves the counts out when it refuses before it decodes; we never do.
+        // Upstream leaves out the counts if it refuses before it decodes; we never do.
         if want.1.is_none() && method == Method::POST && headers.contains(&("Content-Type", V2)) {
             want.1 = Some([0; 3]);
         }
@@ -864,12 +863,12 @@ async fn without_a_store_it_is_503_and_the_counts_are_zero() {
     }
 }
 
-/// Sends `head` and whatever `body` yields until the server answers; the status of the answer.
+/// Sends `head` and `body`; returns the status of the answer.
 fn raw_status(address: SocketAddr, head: &str, body: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).expect("the server listens");
     let head = format!("POST /api/v1/write HTTP/1.1\r\nHost: x\r\n{head}\r\n\r\n");
     stream.write_all(head.as_bytes()).expect("sent");
-    // The server may answer, and close, before it has read it all.
+    // The server may answer and close before it has read the whole body.
     let _ = stream.write_all(body);
     let mut status = [0; 12];
     stream.read_exact(&mut status).expect("an answer");

@@ -1,6 +1,6 @@
-//! The alert rules of `grafana/alerts.yml`: the programs that evaluate rules take them, each fault of
-//! `tests/data/grafana/alerts.test.yml` makes fire what it should, and every rule says what to do and
-//! where that is written. Whether their metrics exist is seen with those of the dashboards.
+//! The alert rules of `grafana/alerts.yml`: the programs that evaluate rules accept them, each fault in
+//! `tests/data/grafana/alerts.test.yml` fires the expected alerts, and every rule says what to do and links to its
+//! page. The tests of the dashboards check that their metrics exist.
 
 use std::collections::BTreeSet;
 use std::process::Command;

@@ -1,9 +1,8 @@
-//! The dashboards and the alert rules against the program: each metric and each label that a panel or
-//! a rule names is there on `/metrics` of a running server, over one store or the other or with TLS, and each
-//! expression is answered.
+//! The dashboards and alert rules against the program: each metric and label that a panel or a rule names is on
+//! `/metrics` of a server with one of the stores or with TLS, and each expression has an answer.
 //!
-//! The servers are asked, written to and scraped some times; what they say of themselves is written
-//! back to them, as a Prometheus would, and the panels' expressions are asked over that.
+//! The servers are queried, written to and scraped several times. Their metrics are written back to
+//! them, as by a Prometheus, and the panels' expressions are evaluated over that.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +25,7 @@ const DASHBOARDS: [&str; 2] = ["promkairos", "kairosdb-migration"];
 /// Times of the scrapes, in milliseconds.
 const SCRAPES: [i64; 4] = [1_700_000_000_000, 1_700_000_015_000, 1_700_000_030_000, NOW];
 const NOW: i64 = 1_700_000_045_000;
-/// One request at a time is answered, however long its body takes.
+/// Only one request at a time is accepted, however long its body takes.
 const ONE_AT_A_TIME: [&str; 2] = ["--max-concurrent-requests=1", "--http-body-timeout=1h"];
 
 fn dashboard(name: &str) -> Json {
@@ -42,7 +41,8 @@ fn text<'a>(value: &'a Json, of: &str) -> &'a str {
     value.as_str().unwrap_or_else(|| panic!("no text: {of}"))
 }
 
-/// Panel, and expression and legend of each of its queries, as Grafana sends them.
+/// The title of each panel, with the expression and the legend of each of its queries, as Grafana
+/// sends them.
 fn expressions(dashboard: &Json) -> Vec<(String, String, String)> {
     let mut all = Vec::new();
     for panel in list(&dashboard["panels"], "panels").iter().filter(|one| one["type"] != "row") {
@@ -129,7 +129,7 @@ async fn every_metric_is_there_and_every_expression_is_answered() {
     let (address, name) = (support::cassandra(), keyspace.name.clone());
     let backend = Backend::CassandraStore { address, keyspace: name };
     let cassandra = Promkairos::ready(&folder.path().join("cassandra"), &backend, &flags).await;
-    // What a plug-in of KairosDB wrote, which is nothing to Prometheus.
+    // A row as a plug-in of KairosDB writes it, which Prometheus cannot read.
     let window = NOW - NOW % 1_814_400_000;
     let row = format!(
         "INSERT INTO {{k}}.row_keys (metric, table_name, row_time, data_type, tags, mtime) \
@@ -140,7 +140,7 @@ async fn every_metric_is_there_and_every_expression_is_answered() {
     for server in [&embedded, &cassandra] {
         scrapes.push(observed(server).await);
     }
-    // What only a server with TLS has.
+    // Metrics that only a server with TLS has.
     scrapes.push(Scrape::new(&web::page_of_metrics().await));
     let mut wrong = Vec::new();
     for name in DASHBOARDS {
@@ -159,7 +159,7 @@ async fn every_metric_is_there_and_every_expression_is_answered() {
                 let full = selectors.iter().all(|matchers| scrape.has(matchers));
                 let series = ask(server, &query).await;
                 answered |= series > 0;
-                // What is 0 is left out where nobody has to look at it.
+                // A panel leaves out zeros that nobody needs to see.
                 let all = query.strip_suffix(" > 0");
                 let series = match all {
                     Some(all) => ask(server, all).await,
@@ -169,7 +169,7 @@ async fn every_metric_is_there_and_every_expression_is_answered() {
                     wrong.push(format!("{place}: an empty answer"));
                 }
             }
-            // Only what filters for trouble may show nothing where there is none.
+            // Only filters for trouble may match nothing if there is none.
             let trouble = ["code=~", "outcome!=", "skipped", "rejected", "limits_reached"];
             if !answered && !trouble.iter().any(|word| query.contains(word)) {
                 wrong.push(format!("{place}: nobody has it"));
@@ -187,7 +187,7 @@ async fn every_metric_is_there_and_every_expression_is_answered() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Uses a server in all the ways that it counts, and writes to it what it says of itself.
+/// Uses a server in all ways that it counts, and writes its metrics to it.
 async fn observed(server: &Promkairos) -> Scrape {
     let url = server.url("");
     reach_a_limit(server).await;
@@ -214,7 +214,7 @@ async fn observed(server: &Promkairos) -> Scrape {
     last
 }
 
-/// Has a request refused because another is under way.
+/// Makes a request fail because another one is under way.
 async fn reach_a_limit(server: &Promkairos) {
     let ask = async || server.get("/version").await.expect("an answer");
     drop(connections::begin_alone(server, &ask).await);
@@ -235,7 +235,7 @@ async fn ask_raw(server: &Promkairos, query: &str) -> (u16, Json) {
     range
 }
 
-/// How many series answer a panel.
+/// The number of series in the answer to a panel.
 async fn ask(server: &Promkairos, query: &str) -> usize {
     let (status, answer) = ask_raw(server, query).await;
     assert_eq!((status, &answer["status"]), (200, &Json::from("success")), "{query}: {answer}");
@@ -245,7 +245,7 @@ async fn ask(server: &Promkairos, query: &str) -> usize {
     list(&answer["data"]["result"], query).len()
 }
 
-/// What the expression names and no server shows.
+/// The names in the expression that no server has.
 fn unknown(expr: &Expr, scrapes: &[Scrape]) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut selectors = Vec::new();

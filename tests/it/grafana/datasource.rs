@@ -1,6 +1,6 @@
-//! What Grafana's Prometheus datasource sends, in its order: a check of the connection, the editor,
-//! panels, template variables, the list of rules. Whatever it can, it sends as a form by POST, and
-//! as a GET only after a 405 or 400.
+//! The requests of Grafana's Prometheus datasource, in its order: a check of the connection, the
+//! editor, panels, template variables, the list of rules. It sends what it can as a form by POST,
+//! and as a GET only after a 405 or 400.
 
 use promkairos::api::proto::v1;
 use promkairos::api::proto::v1::metric_metadata::MetricType;
@@ -30,7 +30,7 @@ async fn over_cassandra() {
 struct Grafana(Promkairos);
 
 impl Grafana {
-    /// A form by POST, and after a 405 or 400 the same by GET: what was taken, and the answer.
+    /// A form by POST, and after a 405 or 400 by GET; returns the accepted method and the answer.
     async fn ask(&self, path: &str, form: &[(&str, &str)]) -> (Method, String) {
         let url = self.0.url(path);
         let (status, text) = send(Method::POST, &url, &[], Some(form)).await;
@@ -56,7 +56,7 @@ impl Grafana {
 }
 
 fn data(text: &str) -> Json {
-    // Its parser takes the keys in this order.
+    // Grafana's parser needs the keys in this order.
     assert!(text.starts_with("{\"status\":\"success\",\"data\":"), "{text}");
     let answer: Json = serde_json::from_str(text).expect("JSON");
     for told in ["warnings", "infos"] {
@@ -118,7 +118,7 @@ fn written() -> v1::WriteRequest {
 async fn connection(grafana: &Grafana) {
     let health = grafana.post("/api/v1/query", &[("query", "1+1"), ("time", "4")]).await;
     assert_eq!(health, json!({ "resultType": "scalar", "result": [4, "2"] }));
-    // Its library POSTs to paths that take only GET.
+    // Grafana's library also POSTs to paths that only take GET.
     let (method, text) = grafana.ask("/api/v1/status/buildinfo", &[]).await;
     assert_eq!(method, Method::GET);
     let build = data(&text);
@@ -127,7 +127,7 @@ async fn connection(grafana: &Grafana) {
     assert!(build.as_object().expect("an object").values().all(Json::is_string), "{build}");
 }
 
-/// A dashboard or the editor is opened.
+/// The requests when a dashboard or the editor is opened.
 async fn editor(grafana: &Grafana) {
     assert_eq!(data(&grafana.ask("/api/v1/rules", &[]).await.1), json!({ "groups": [] }));
     let metadata = data(&grafana.get("/api/v1/metadata", &[("limit", "40000")]).await);
@@ -152,7 +152,7 @@ async fn editor(grafana: &Grafana) {
         |instance| json!({ "__name__": "requests_total", "instance": instance, "job": "api" });
     let latency = json!({ "__name__": "latency_seconds", "job": "api" });
     assert_eq!(series, json!([latency, requests("a"), requests("b")]));
-    // Whether there are exemplars at all: milliseconds where seconds belong.
+    // Asks whether there are exemplars at all, with milliseconds in the place of seconds.
     let (start, end) = ((START * 1000).to_string(), (END * 1000).to_string());
     let probe = [("query", "test"), ("start", &*start), ("end", &*end)];
     assert_eq!(grafana.post("/api/v1/query_exemplars", &probe).await, json!([]));
@@ -160,7 +160,7 @@ async fn editor(grafana: &Grafana) {
 
 async fn panels(grafana: &Grafana) {
     let (start, end) = ((END - STEP).to_string(), END.to_string());
-    // Ranges come as Go prints durations, steps as numbers.
+    // Ranges are durations as Go prints them, steps are numbers.
     let form = [
         ("query", "sum by (job) (sum_over_time(requests_total[1m0s]))"),
         ("start", &*start),
@@ -175,7 +175,7 @@ async fn panels(grafana: &Grafana) {
     let fine = [form[0], form[1], form[2], ("step", "0.5")];
     let answer = grafana.post("/api/v1/query_range", &fine).await;
     assert_eq!(answer["result"][0]["values"].as_array().map(Vec::len), Some(31));
-    // A time as JavaScript writes it.
+    // A time as JavaScript prints it.
     let time = format!("{END}.123000145");
     let instant = [("query", "latency_seconds"), ("time", &*time)];
     let answer = grafana.post("/api/v1/query", &instant).await;
@@ -189,7 +189,7 @@ async fn panels(grafana: &Grafana) {
     assert_eq!(data(&text)[0]["exemplars"], json!([exemplar]));
 }
 
-/// A panel shows what the envelope says, whatever the status is.
+/// A panel displays the error in the body, whatever the status is.
 async fn errors(grafana: &Grafana) {
     for (query, status, kind) in
         [("sum(", 400, "bad_data"), ("requests_total + on(job) requests_total", 422, "execution")]

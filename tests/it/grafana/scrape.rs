@@ -1,4 +1,4 @@
-//! What a scrape of `/metrics` gives: series with all their labels, and the names that are announced.
+//! A scrape of `/metrics`: series with all their labels, and the names of metrics.
 
 use std::collections::BTreeSet;
 

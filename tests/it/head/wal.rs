@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use crate::support::eventually;
 
-/// The real disk with a trace and faults.
+/// The real disk, which records a trace and fails on request.
 #[derive(Clone, Default)]
 pub(crate) struct FaultyDisk(Arc<Mutex<Faults>>);
 
@@ -28,15 +28,15 @@ pub(crate) struct Faults {
     pub(crate) space: Option<u64>,
     /// Bytes that a new file can reserve; `None` = no limit.
     pub(crate) largest: Option<u64>,
-    /// Keep a copy of this folder in a folder of that one before every change.
+    /// Copies the first folder to a folder in the second one before every change.
     pub(crate) states: Option<(PathBuf, PathBuf)>,
     /// Syncs of files fail.
     pub(crate) sync_fails: bool,
-    /// So many syncs of the folder work, all others fail; `None` = all work.
+    /// Syncs of the folder that still work; later ones fail. `None` = all work.
     pub(crate) dir_syncs: Option<u64>,
-    /// The next file to be removed says that it is about to go, and then waits for a word.
+    /// The next removal of a file sends a message before, and then waits for one.
     removal: Option<(Sender<()>, Receiver<()>)>,
-    /// What happened, in order.
+    /// The operations, in order.
     pub(crate) trace: Vec<Event>,
     /// The threads that changed something.
     pub(crate) threads: HashSet<ThreadId>,
@@ -160,7 +160,7 @@ impl LogFile for FaultyFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         let mut room = bytes.len();
         self.disk.set(|faults| {
-            // Zeros over what is there need no space.
+            // Zeros only overwrite reserved space.
             if bytes.iter().all(|byte| *byte == 0) {
                 return;
             }
@@ -199,7 +199,7 @@ struct Log {
     disk: FaultyDisk,
 }
 
-/// What a record said, owned.
+/// The content of a record, owned.
 #[derive(Debug, Clone, PartialEq)]
 struct Seen {
     sequence: u64,
@@ -241,7 +241,7 @@ impl Log {
         seen.into_iter().map(|record| record.body).collect()
     }
 
-    /// A loss lies between the records beside it, which are left.
+    /// Asserts that a loss reports the times of the records before and after it.
     fn neighbours_bound(&self, loss: &Loss) {
         let (_, seen) = self.open().expect("the log opens");
         let last = loss.last.expect("a record follows");
@@ -335,7 +335,7 @@ async fn an_answer_comes_only_after_the_sync_of_its_record() {
     }
     tasks.join_all().await;
     drop(wal);
-    // Where each record lies, from the files themselves.
+    // The place of each record, read from the files themselves.
     let mut places: HashMap<u64, (PathBuf, u64)> = HashMap::new();
     for path in log.files() {
         let bytes = std::fs::read(&path).expect("readable");
@@ -374,7 +374,7 @@ async fn an_answer_comes_only_after_the_sync_of_its_record() {
     assert_eq!(answers, 200);
 }
 
-/// A segment has another name while it is made.
+/// The final name of a segment: it has another name while it is made.
 fn finished(file: &Path) -> PathBuf {
     if file.extension().is_some_and(|end| end == "new") {
         file.with_extension("")
@@ -430,7 +430,7 @@ async fn a_shorter_file_is_damage() {
     }
 }
 
-/// After a crash the end of the file may never have reached the disk: it reads as zeros.
+/// After a crash the end of the file may read as zeros, since it never reached the disk.
 #[tokio::test]
 async fn a_torn_tail_is_cut_and_everything_before_it_stays() {
     let (log, bodies) = filled(40).await;
@@ -452,7 +452,7 @@ async fn a_torn_tail_is_cut_and_everything_before_it_stays() {
         assert!(shown.torn.is_none_or(|(file, bytes)| file == *path && bytes.end <= len as u64));
         let (wal, seen) = log.open().expect("a torn tail is no damage");
         assert!(bodies.starts_with(&seen.iter().map(|s| s.body.clone()).collect::<Vec<_>>()));
-        // The record and its seal are whole: it must be there.
+        // The record and its seal are whole, so it must be read.
         let whole = seen.last().map_or(0, |record| record.sequence);
         put(&wal, b"after").await.expect("goes on after the cut");
         drop(wal);
@@ -490,7 +490,7 @@ async fn a_full_disk_refuses_and_goes_on_when_there_is_room() {
         assert!(acknowledged.len() < 4, "{space} bytes are not enough for all");
         assert_eq!(wal.ready().is_err(), full);
         log.disk.set(|faults| faults.space = None);
-        // Nobody writes: asking is what makes it try again.
+        // Nobody writes: only `ready` makes the log try again.
         while wal.ready().is_err() {
             std::thread::yield_now();
         }
@@ -518,7 +518,7 @@ async fn a_disk_that_is_full_from_the_start_is_known_of_before_the_first_write()
     assert_eq!(log.bodies(), [b"first"]);
 }
 
-/// After a flush there is no segment until the next record; who asks whether the log is ready has it made.
+/// After a flush there is no segment until the next record, unless `ready` asks for one.
 #[tokio::test]
 async fn a_disk_without_room_for_a_segment_is_known_before_the_first_write() {
     let log = Log::new();
@@ -544,7 +544,7 @@ async fn a_disk_without_room_for_a_segment_is_known_before_the_first_write() {
     assert_eq!(seen.len(), 1);
 }
 
-/// The first record of a segment needs a new checkpoint, for which a full disk has no room either.
+/// The first record of a segment needs a new checkpoint, which does not fit on a full disk either.
 #[tokio::test]
 async fn a_disk_that_fills_up_behind_the_first_segment_is_known_before_the_first_write() {
     let log = Log::new();
@@ -576,7 +576,7 @@ async fn a_log_that_is_gone_is_told_from_one_that_never_was() {
     drop(open(Mark::Beside).expect("a log is made"));
     std::fs::remove_dir_all(&dir).expect("removed");
     let wal = open(Mark::Beside).expect("nothing was acknowledged");
-    // No mark, no acknowledgement.
+    // Without the mark nothing is acknowledged.
     let in_the_way = folder.path().join("wal.begun.new");
     std::fs::create_dir(&in_the_way).expect("made");
     let error = put(&wal, b"refused").await.expect_err("no mark").to_string();
@@ -588,7 +588,7 @@ async fn a_log_that_is_gone_is_told_from_one_that_never_was() {
     assert!(mark.is_file());
     drop(wal);
     drop(open(Mark::Beside).expect("it is there"));
-    // Emptied, and removed.
+    // First the folder is empty, then it is gone.
     for name in std::fs::read_dir(&dir).expect("a folder") {
         std::fs::remove_file(name.expect("a file").path()).expect("removed");
     }
@@ -601,7 +601,7 @@ async fn a_log_that_is_gone_is_told_from_one_that_never_was() {
         }
     }
     wal::forget_mark(&dir, &Disk).expect("removed");
-    // One of version 0.1 gets its mark when it is opened.
+    // A log of version 0.1 gets its mark when it is opened.
     let wal = open(Mark::None).expect("a log is made");
     put(&wal, b"first").await.expect("acknowledged");
     drop(wal);
@@ -625,7 +625,7 @@ async fn a_segment_reserves_what_there_is_room_for_and_a_full_disk_is_named() {
     let wal = open();
     put(&wal, b"first").await.expect("there is room for a smaller segment");
     assert_eq!(lengths(), [4 << 20]);
-    // A record that needs more than the half gets what it needs.
+    // A record larger than half of the largest segment gets the space that it needs.
     wal.roll();
     put(&wal, &vec![7; 9 << 19]).await.expect("there is room for the record");
     assert!(lengths()[1] > 9 << 19 && lengths()[1] <= 5 << 20, "{:?}", lengths());
@@ -642,12 +642,12 @@ async fn a_segment_reserves_what_there_is_room_for_and_a_full_disk_is_named() {
 
 #[tokio::test]
 async fn a_segment_without_records_leaves_its_name_to_the_next() {
-    // The second log is what a crash at that moment leaves of the first.
+    // The second log has the files that a crash at that moment leaves of the first.
     let (log, crashed) = (Log::new(), Log::new());
     let (wal, _) = log.open().expect("the log opens");
     put(&wal, b"first").await.expect("acknowledged");
     wal.roll();
-    // Room for the header of a segment, not for a record.
+    // Room for the header of a segment, but not for a record.
     log.disk.set(|faults| faults.space = Some(60));
     put(&wal, b"refused").await.expect_err("no room");
     for file in log.files() {
@@ -720,12 +720,12 @@ async fn what_is_refused_for_a_sync_of_the_folder_does_not_come_back() {
         }
         let checkpoint = log.dir.path().join("checkpoint");
         let before = std::fs::read(&checkpoint).expect("readable");
-        // That of the segment works, that of the checkpoint does not.
+        // The sync for the segment works, the one for the checkpoint does not.
         log.disk.set(|faults| faults.dir_syncs = Some(records as u64));
         put(&wal, b"refused").await.expect_err("the checkpoint is not durable");
         put(&wal, b"refused").await.expect_err("a restart is needed");
         log.disk.set(|faults| faults.dir_syncs = None);
-        // The folder as a crash leaves it, with the checkpoint of before or the new one.
+        // The folder as a crash leaves it, with the old checkpoint or the new one.
         let crashed = [Log::new(), Log::new()];
         for other in &crashed {
             for name in Disk.list(log.dir.path()).expect("a folder") {
@@ -762,7 +762,7 @@ async fn what_is_in_the_store_below_is_forgotten() {
     let (wal, seen) = log.open_after(30).expect("the log opens");
     assert_eq!(seen[0].body, bodies[30]);
     assert_eq!(seen.len(), 31);
-    // Without the checkpoint the beginning would be missing: that is an error, not less data.
+    // Without the checkpoint the first records would be missing: an error, not less data.
     drop(wal);
     assert!(matches!(log.open(), Err(StoreError::Corrupt { .. })));
     let (wal, seen) = log.open_after(1000).expect("the log opens");
@@ -822,7 +822,7 @@ fn names_missing(result: Result<(Wal, Vec<Seen>), StoreError>, missing: &Path) {
 async fn the_only_or_the_newest_segment_missing_is_an_error_that_names_it() {
     let log = Log::new();
     let (wal, _) = log.open().expect("a log is made");
-    // Ended before the first record: there is nothing to miss.
+    // The log ended before the first record: nothing can be missing.
     drop(wal);
     let (wal, _) = log.open().expect("a log without a segment opens");
     put(&wal, b"first").await.expect("acknowledged");
@@ -856,7 +856,7 @@ async fn a_log_without_a_checkpoint_gets_one_when_it_is_opened() {
 
 #[tokio::test]
 async fn a_crash_at_any_step_of_making_or_forgetting_segments_leaves_a_log_that_opens() {
-    // Every state of the folder that lies between two operations on it is opened.
+    // Opens the log in every state of the folder between two operations on it.
     let log = Log::new();
     let states = tempfile::tempdir().expect("a folder");
     log.disk.set(|faults| faults.states = Some((log.dir.path().into(), states.path().into())));
@@ -986,7 +986,7 @@ async fn repair_goes_on_without_the_newest_segment() {
     assert!(bodies.starts_with(&left));
 }
 
-/// Where a newer segment is gone, the end of the one before is none that the start cuts off.
+/// A torn end may not be cut off if a newer segment is gone.
 #[tokio::test]
 async fn a_torn_end_before_a_segment_that_is_gone_is_damage() {
     let (log, bodies) = filled(60).await;
@@ -1015,15 +1015,15 @@ async fn lost_records_were_accepted_between_those_beside_them() {
         log.neighbours_bound(&report.losses[0]);
         report.losses[0].first as usize
     };
-    // The checksum of the first record of a segment, in the place of which there is a gap then.
+    // The checksum of the first record of a segment; the record is lost.
     let files = log.files();
     let first = damage(&files[1], 48 + 4);
-    // And the last one before it: the times of both neighbours are further away.
+    // And the record before it: the times of the neighbours are further apart now.
     let bytes = std::fs::read(&files[0]).expect("readable");
     let body = &bodies[first - 2];
     let at = bytes.windows(body.len()).position(|part| part == body).expect("it is there");
     assert_eq!(damage(&files[0], at), first - 1);
-    // The first one of all has nothing before it, but for a seal perhaps.
+    // Nothing precedes the first record of all, except perhaps a seal.
     assert_eq!(damage(&files[0], 48 + 4), 1);
 }
 

@@ -1,5 +1,5 @@
-//! What readers can make the process hold: answers that they do not take, and points that queries read from part files.
-//! Neither goes far beyond the limit, whatever the number of clients, and the process goes on.
+//! Memory that readers can make the process hold: answers that they do not take, and points that queries read from
+//! part files. Both stay near the limit, whatever the number of clients, and the process keeps working.
 
 use std::time::Duration;
 
@@ -16,20 +16,20 @@ use crate::support::proto;
 const LIMIT: u64 = 256 << 20;
 const LIMIT_FLAG: &str = "--memory-limit=256MiB";
 
-/// The peak begins anew.
+/// Resets the peak.
 fn forget_peak(server: &Promkairos) {
     let process = server.process.id();
     std::fs::write(format!("/proc/{process}/clear_refs"), "5").expect("it is ours");
 }
 
-/// What was freed on many threads counts for a second more: without bounds each would have several times the limit.
+/// Memory freed on many threads counts for a second more: unbounded, each test would take several times the limit.
 fn check_peak(server: &Promkairos) {
     let peak = peak(server);
     println!("at most {} MiB", peak >> 20);
     assert!(peak < LIMIT / 100 * 125, "{} of {} MiB", peak >> 20, LIMIT >> 20);
 }
 
-/// Asks for a page and takes none of the answer.
+/// Requests a page and reads nothing of the answer.
 async fn ask_and_leave(server: &Promkairos, path: &str) -> TcpStream {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.set_recv_buffer_size(4096).expect("set");
@@ -59,12 +59,12 @@ async fn answers_that_nobody_takes_stay_within_the_limit() {
     let (status, text) = server.get("/api/v1/metadata").await.expect("an answer");
     assert_eq!((status, text.matches("\"help\"").count()), (200, FAMILIES));
     forget_peak(&server);
-    // Fewer than may wait to be accepted.
+    // Fewer clients than may wait to be accepted.
     let mut clients = Vec::new();
     for _ in 0..100 {
         clients.push(ask_and_leave(&server, "/api/v1/metadata").await);
     }
-    // Those that find no room are told so, though the others take nothing.
+    // Requests without room get a 503, though the other clients read nothing.
     eventually("some are refused", async || {
         let mut refused = 0;
         for client in &mut clients {
@@ -80,7 +80,7 @@ async fn answers_that_nobody_takes_stay_within_the_limit() {
     assert_eq!(send(&server, point).await.status, 204);
     assert_eq!(server.get("/-/ready").await.expect("an answer").0, 200);
     check_peak(&server);
-    // Who takes an answer gets it whole, once the others are gone.
+    // A client that reads its answer gets it whole, once the others are gone.
     let mut last = clients.remove(0);
     drop(clients);
     eventually("it is answered again", async || {
@@ -107,7 +107,7 @@ async fn points_that_queries_read_from_part_files_stay_within_the_limit() {
         let answer = send(&server, vec![series(&labels, &points)]).await;
         assert_eq!(answer.status, 204, "{}", answer.body);
     }
-    // What the log has goes into part files.
+    // The log is flushed to part files.
     assert!(server.process.terminate().success());
     server = Promkairos::ready(data.path(), &Backend::Embedded, &[LIMIT_FLAG]).await;
     forget_peak(&server);
@@ -125,7 +125,7 @@ async fn points_that_queries_read_from_part_files_stay_within_the_limit() {
     .await;
 }
 
-/// A point in each of 12,000 windows, most of them before 1970, where a row is not aligned and may be one of many.
+/// A point in each of 12,000 windows, most of them before 1970, where several rows may hold one window.
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_that_a_remote_read_finds_in_cassandra_stay_within_the_limit() {
     const WINDOWS: i64 = 12_000;
@@ -142,7 +142,7 @@ async fn rows_that_a_remote_read_finds_in_cassandra_stay_within_the_limit() {
         let one = |at: usize| {
             series(&[("__name__", "m"), ("at", &at.to_string()), ("long", &long)], &points)
         };
-        // A Cassandra with much else to do may be late.
+        // A busy Cassandra may answer late.
         eventually("it is written", async || {
             match send(&server, (0..SERIES).map(one).collect()).await {
                 answer if answer.status == 204 => Ok(()),
