@@ -2,7 +2,7 @@
 //!
 //! An answer of more than 8 KiB takes room from a pool until its last byte is written or it is aborted. If the pool is
 //! full, answers whose clients have read nothing for 4 s are aborted, longest idle first; if there is none, the new
-//! answer becomes 503. An answer made with a permit ([`super::turns`]) keeps its permit and waits up to 5 s.
+//! answer becomes 503. An answer made with a permit ([`super::admission`]) keeps its permit and waits up to 5 s.
 //!
 //! Points of large query results have room of their own (`promql::unsent`). How long a client may read nothing while no
 //! other answer needs the room is not decided here.

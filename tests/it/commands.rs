@@ -20,7 +20,7 @@ fn printed(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn what_is_in_force_is_shown_with_who_said_it() {
+fn settings_in_force_are_printed_with_their_sources() {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text);
     write("password", "do-not-show\n").expect("written");
@@ -55,7 +55,7 @@ fn what_is_in_force_is_shown_with_who_said_it() {
 
 /// `check-config` prints the warnings of a start (see `memory`). They do not make it fail.
 #[test]
-fn what_a_start_would_warn_of_is_shown() {
+fn check_config_prints_the_warnings_of_a_start() {
     let folder = tempfile::tempdir().expect("a folder");
     let settings = "store = \"cassandra\"\nmemory_limit = \"1000TiB\"\n\
                     cassandra_read_consistency = \"ONE\"\n";
@@ -65,16 +65,16 @@ fn what_a_start_would_warn_of_is_shown() {
     let output = run(folder.path(), &["check-config", "p.toml"], &variables);
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).expect("UTF-8");
-    let told: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("Warning: ")).collect();
+    let seen: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("Warning: ")).collect();
     let why = "reads may miss what was acknowledged where there is more than one copy: R + W > RF is \
                not given";
     let levels =
         |[read, write]: [&str; 2]| format!("with {read} ONE and {write} LOCAL_QUORUM {why}");
     let own = levels(["cassandra-read-consistency", "cassandra-write-consistency"]);
     let of_old = levels(["read_consistency", "write_consistency"]);
-    assert_eq!(told.len(), 3, "{text}");
-    assert!(told[0].starts_with("the setting memory-limit is 1000TiB, and "), "{text}");
-    assert_eq!(told[1..], [own, format!("read cluster \"old\": {of_old}")]);
+    assert_eq!(seen.len(), 3, "{text}");
+    assert!(seen[0].starts_with("the setting memory-limit is 1000TiB, and "), "{text}");
+    assert_eq!(seen[1..], [own, format!("read cluster \"old\": {of_old}")]);
     assert!(output.stderr.is_empty());
 }
 
@@ -157,7 +157,7 @@ fn what_serve_would_refuse_is_refused_with_its_place() {
 
 /// A password in the wrong place is never printed.
 #[test]
-fn what_stands_in_tables_is_never_printed() {
+fn values_in_tables_are_never_printed() {
     let folder = tempfile::tempdir().expect("a folder");
     let check = |text: &str, variables: &[(&str, &str)], want: &str| {
         std::fs::write(folder.path().join("p.toml"), text).expect("written");

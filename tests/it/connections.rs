@@ -49,7 +49,7 @@ async fn ready(data: &Path, flags: &[&str]) -> Promkairos {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_request_too_many_is_told_to_come_again() {
+async fn one_request_too_many_gets_a_retry_after() {
     let data = tempfile::tempdir().expect("a folder");
     let flags = ["--max-concurrent-requests=1", "--http-body-timeout=1h"];
     let server = ready(data.path(), &flags).await;
@@ -243,7 +243,7 @@ async fn an_http2_client_that_takes_nothing_of_an_answer_loses_it_and_no_other()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_has_so_many_requests_at_a_time() {
+async fn the_requests_of_a_connection_at_a_time_are_limited() {
     let data = tempfile::tempdir().expect("a folder");
     let server = ready(data.path(), &["--max-http2-streams=7"]).await;
     let client = http2(server.address, 1 << 16).await;

@@ -75,8 +75,8 @@ async fn a_dry_run_shows_what_a_delete_takes() {
         let read = async || server.read("__name__", "up").await.expect("it can be read");
         assert_eq!(times(&read().await), all, "{backend:?}");
         let done = delete(data.path(), &[&selected[..], &range].concat());
-        let told = said(&done).strip_prefix("Deleted what ").and_then(|rest| rest.split_once(' '));
-        let (series, rest) = told.expect("how many");
+        let text = said(&done).strip_prefix("Deleted what ").and_then(|rest| rest.split_once(' '));
+        let (series, rest) = text.expect("how many");
         assert_eq!(rest, "series had in that time.\n");
         assert!(series.parse::<u32>().is_ok_and(|series| series >= 2), "{backend:?}: {series}");
         let none = [&["--match", "nosuch"][..], &range].concat();

@@ -286,7 +286,7 @@ fn a_failed_operation_changes_nothing_and_can_be_repeated() {
 #[test]
 fn a_full_disk_is_named_by_its_folder() {
     let first = &scenario()[0];
-    let mut told = 0;
+    let mut seen = 0;
     for fail_at in 0.. {
         let disk = SimulatedDisk::with_fault(fail_at, Fault::NoSpace);
         let flushed = block_on(async { apply(&open(&disk)?, first).await });
@@ -298,9 +298,9 @@ fn a_full_disk_is_named_by_its_folder() {
         let error = error.to_string();
         let full = |of: &str| format!("the file system of {of} is full, make room there: {DIR}");
         assert!(error.starts_with(&full(DIR)) || error.starts_with(&full("/data")), "{error}");
-        told += 1;
+        seen += 1;
     }
-    assert!(told > 5, "only {told} operations");
+    assert!(seen > 5, "only {seen} operations");
 }
 
 /// Reads all of a damaged store: the data is right, or the error names the damaged file.

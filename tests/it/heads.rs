@@ -26,9 +26,9 @@ async fn all_of(address: SocketAddr, request: &[u8]) -> String {
     stream.write_all(request).await.expect("it takes that");
     let mut answer = Vec::new();
     let read = timeout(Duration::from_secs(60), stream.read_to_end(&mut answer)).await;
-    let told = || String::from_utf8_lossy(&answer[..answer.len().min(500)]).into_owned();
-    read.unwrap_or_else(|_| panic!("it stays open after {:?}", told()))
-        .unwrap_or_else(|error| panic!("{error} after {:?}", told()));
+    let seen = || String::from_utf8_lossy(&answer[..answer.len().min(500)]).into_owned();
+    read.unwrap_or_else(|_| panic!("it stays open after {:?}", seen()))
+        .unwrap_or_else(|error| panic!("{error} after {:?}", seen()));
     String::from_utf8_lossy(&answer).into_owned()
 }
 
@@ -42,7 +42,7 @@ async fn are_counted(server: &Promkairos, count: f64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_large_head_over_http1_is_told_the_limit_and_counted() {
+async fn a_large_head_over_http1_gets_the_limit_and_is_counted() {
     let data = tempfile::tempdir().expect("a folder");
     let server = ready(&data).await;
     let head = |path: &str, headers: &str| {
@@ -131,7 +131,7 @@ async fn one_answer(stream: &mut TcpStream) -> (String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn large_headers_over_http2_are_told_the_limit_and_counted() {
+async fn large_headers_over_http2_get_the_limit_and_are_counted() {
     let data = tempfile::tempdir().expect("a folder");
     let server = ready(&data).await;
     let stream = TcpStream::connect(server.address).await.expect("it listens");
@@ -145,8 +145,8 @@ async fn large_headers_over_http2_are_told_the_limit_and_counted() {
         assert_eq!(answer.status(), status, "{bytes}");
         let text = answer.into_body().data().await.expect("a text").expect("it comes");
         let text = String::from_utf8_lossy(&text).into_owned();
-        let is_told = text.contains("131072 bytes") && text.contains(NO_SETTING);
-        assert_eq!(is_told, status == 431, "{text}");
+        let refused = text.contains("131072 bytes") && text.contains(NO_SETTING);
+        assert_eq!(refused, status == 431, "{text}");
         are_counted(&server, count).await;
     }
 }

@@ -296,8 +296,8 @@ async fn an_old_manifest_takes_no_part_with_it() {
         Err(log) => log,
     };
     // A part that the manifest lists may have been merged since. Then that part is reported.
-    let told = ["part files are missing", ".part: No such file"];
-    assert!(told.iter().any(|told| log.contains(told)), "{log}");
+    let want = ["part files are missing", ".part: No such file"];
+    assert!(want.iter().any(|want| log.contains(want)), "{log}");
     std::fs::write(&manifest, &manifests[1]).expect("written");
     let server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
     load.check(&server).await;

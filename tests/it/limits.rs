@@ -50,8 +50,8 @@ pub(crate) async fn metric(server: &Promkairos, name: &str) -> Option<f64> {
 async fn learned(server: &Promkairos) {
     eventually("the store tells its series", async || {
         let log = server.process.log();
-        let told = log.contains("active series from the store");
-        if told { Ok(()) } else { Err(log) }
+        let done = log.contains("active series from the store");
+        if done { Ok(()) } else { Err(log) }
     })
     .await;
 }
@@ -433,7 +433,7 @@ async fn limits_of_queries_are_counted() {
         assert!(status == 503 && why.contains(queue), "{status} {why}");
         assert_eq!(reached(&server, queue).await, Some(1.0));
     }
-    eventually("the turn of the first is free", async || match ask("m").await {
+    eventually("the permit of the first is free", async || match ask("m").await {
         (200, _) => Ok(()),
         other => Err(format!("{other:?}")),
     })
@@ -551,7 +551,7 @@ async fn who_sends_faster_than_the_rate_is_told_to_come_again() {
     let answer = send(&server, &[series("m", "b", 1)]).await;
     assert_eq!(answer.status, 429, "{}", answer.body);
     assert!(answer.body.contains("the setting max-samples-per-second"), "{}", answer.body);
-    let after: u64 = answer.retry_after.expect("told").parse().expect("seconds");
+    let after: u64 = answer.retry_after.expect("a header").parse().expect("seconds");
     assert!((1..=100_000).contains(&after), "{after}");
     let answer = send(&server, &[series("m", "b", 5), series("m", "c", 2)]).await;
     assert_eq!(answer.status, 429, "{}", answer.body);
@@ -563,7 +563,7 @@ async fn who_sends_faster_than_the_rate_is_told_to_come_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_remote_write_is_counted_and_told() {
+async fn what_is_no_remote_write_is_counted_and_logged() {
     let data = tempfile::tempdir().expect("a folder");
     let server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
     let refused = "write_rejected_total{reason=\"body\"}";
@@ -571,8 +571,8 @@ async fn what_is_no_remote_write_is_counted_and_told() {
     assert_eq!(metric(&server, refused).await, Some(1.0));
     logged(&server, "remote writes are refused: ").await;
     let client = reqwest::Client::new();
-    // Refused for its form, so its samples are unknown. Agents of VictoriaMetrics ask this way
-    // whether zstd is accepted.
+    // Not counted, as the samples are unknown. VictoriaMetrics agents ask so whether zstd is
+    // accepted.
     let page = async || {
         let (_, page) = server.get("/metrics").await.expect("an answer");
         let of_refusals = ["promkairos_write_rejected_", "promkairos_write_samples_refused_"];

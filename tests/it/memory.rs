@@ -351,7 +351,7 @@ async fn questions_for_very_many_exemplars_stay_within_the_limit() {
 }
 
 #[tokio::test]
-async fn what_the_machine_does_not_have_is_told_at_the_start() {
+async fn a_limit_beyond_the_machine_is_reported_at_the_start() {
     let data = tempfile::tempdir().expect("a folder");
     let flags = ["--memory-limit=64TiB", "--max-connections=2000"];
     let few = ["prlimit", "--nofile=512:2048"];

@@ -23,7 +23,7 @@ fn the_compose_file_passes_only_known_flags() {
 }
 
 #[test]
-fn the_dockerfile_keeps_its_settings_beside_arguments_and_copies_what_is_there() {
+fn the_dockerfile_keeps_its_settings_beside_arguments_and_copies_existing_files() {
     let file = text("Dockerfile");
     // Arguments of `docker run` replace a CMD.
     assert!(instructions(&file, "CMD").is_empty());
@@ -73,7 +73,7 @@ fn the_image_holds_every_member_of_the_workspace() {
 }
 
 #[test]
-fn the_kairosdb_image_copies_what_is_there() {
+fn the_kairosdb_image_copies_existing_files() {
     let file = text("docker/kairosdb.Dockerfile");
     copied_paths_exist(&file);
     assert!(root().join("tests/peers/kairosdb.sh").exists());
@@ -81,7 +81,7 @@ fn the_kairosdb_image_copies_what_is_there() {
 }
 
 #[test]
-fn the_compose_file_mounts_and_builds_what_is_there() {
+fn the_compose_file_mounts_and_builds_existing_paths() {
     let compose = yaml("docker-compose.yml");
     let services = compose["services"].as_object().expect("services");
     let volumes = compose["volumes"].as_object().expect("volumes");
@@ -180,7 +180,7 @@ fn every_address_is_served() {
 }
 
 #[test]
-fn prometheus_and_grafana_are_pointed_at_what_is_there() {
+fn prometheus_and_grafana_are_pointed_at_existing_services() {
     let prometheus = yaml("docker/prometheus.yml");
     assert_eq!(strings(&prometheus["rule_files"]), ["/etc/prometheus/alerts.yml"]);
     let write = &prometheus["remote_write"][0];

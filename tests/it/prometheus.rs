@@ -339,9 +339,9 @@ async fn nothing_failed(writer: &Prometheus) {
         assert!(values.len() >= 2, "{name}: {values:?}");
         assert!(values.iter().all(|value| *value == 0.0), "{name}: {values:?}");
     }
-    let told = "reason=\"dropped_series\"";
+    let skip = "reason=\"dropped_series\"";
     let others: String =
-        text.lines().filter(|line| !line.contains(told)).map(|l| l.to_owned() + "\n").collect();
+        text.lines().filter(|line| !line.contains(skip)).map(|l| l.to_owned() + "\n").collect();
     for (kind, page) in [("samples", &text), ("histograms", &others), ("exemplars", &others)] {
         let name = format!("prometheus_remote_storage_{kind}_dropped_total");
         // A reason that never occurred has no series.

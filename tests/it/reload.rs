@@ -87,8 +87,8 @@ async fn days_of_the_embedded_store_go_when_they_are_kept_for_less() {
     write_settings(&file, "retention = \"1d\"\n");
     let (status, said) = reload(&server).await;
     let days = "2023-11-14 to 2023-11-14 (part files: 1, size: ";
-    let told = format!("changed: retention; beyond the retention and removed now: {days}");
-    assert!(status == 200 && said.starts_with(&told), "{status} {said}");
+    let want = format!("changed: retention; beyond the retention and removed now: {days}");
+    assert!(status == 200 && said.starts_with(&want), "{status} {said}");
     let (_, page) = api::get(&server.url("/api/v1/status/runtimeinfo"), &[]).await;
     assert_eq!(page["data"]["storageRetention"], "1d");
     eventually("the day is gone", async || match stored(&server, "m").await {
@@ -118,7 +118,7 @@ async fn days(keyspace: &TestKeyspace) -> BTreeMap<String, Option<i32>> {
     rows.into_iter().map(|(key, ttl)| (metric(&key), ttl.map(days))).collect()
 }
 
-async fn cassandra_keeps_what_comes_for_as_long_as_it_is_told(ack: &str) {
+async fn cassandra_keeps_what_comes_for_the_retention(ack: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     let (address, name) = (support::cassandra(), support::keyspace());
     let backend = match ack {
@@ -159,12 +159,12 @@ async fn cassandra_keeps_what_comes_for_as_long_as_it_is_told(ack: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lifetimes_in_cassandra() {
-    cassandra_keeps_what_comes_for_as_long_as_it_is_told("store").await;
+    cassandra_keeps_what_comes_for_the_retention("store").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lifetimes_in_cassandra_behind_the_log() {
-    cassandra_keeps_what_comes_for_as_long_as_it_is_told("wal").await;
+    cassandra_keeps_what_comes_for_the_retention("wal").await;
 }
 
 /// Another value for every setting that takes effect on reload, as written in the file. `DIR` is replaced by the
@@ -221,7 +221,7 @@ const LIVE: &[(&str, &str)] = &[
 
 /// Over a Cassandra that does not exist, and with a log, so that all settings apply.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_setting_that_holds_at_once_is_told_as_changed() {
+async fn every_setting_that_holds_at_once_is_reported_as_changed() {
     let names: BTreeSet<&str> = LIVE.iter().map(|(name, _)| *name).collect();
     let settings = SETTINGS.iter().map(|setting| setting.name);
     let live: BTreeSet<&str> = settings.filter(|name| is_live(name)).collect();
@@ -263,13 +263,13 @@ async fn every_setting_that_holds_at_once_is_told_as_changed() {
     let config = format!("--config={}", file.display());
     let flags = ["--cassandra-tls=true", &config];
     let server = Promkairos::start(&folder.path().join("data"), &backend, &flags);
-    let told = async || {
+    let text = async || {
         let (status, said) = reload(&server).await;
         assert_eq!(status, 200, "{said}");
         said
     };
     let nothing = "nothing that holds at once has changed\n";
-    assert_eq!(told().await, nothing);
+    assert_eq!(text().await, nothing);
     for (name, _) in LIVE {
         // A key and its certificate belong together, as do a user and the password.
         let (changed, want) = match *name {
@@ -284,9 +284,9 @@ async fn every_setting_that_holds_at_once_is_told_as_changed() {
         };
         let want = format!("changed: {want}\n");
         settings(&changed);
-        assert_eq!(told().await, want, "{name}");
-        assert_eq!(told().await, nothing, "{name}");
+        assert_eq!(text().await, want, "{name}");
+        assert_eq!(text().await, nothing, "{name}");
         settings(&[]);
-        assert_eq!(told().await, want, "{name} back");
+        assert_eq!(text().await, want, "{name} back");
     }
 }

@@ -312,13 +312,13 @@ async fn a_collector_that_is_not_there_holds_up_nothing() {
 const SECRET: &str = "s3cret-of-the-collector";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn headers_for_the_collector_are_shown_nowhere() {
+async fn headers_for_the_collector_are_never_printed() {
     let variable = format!("OTEL_EXPORTER_OTLP_HEADERS=x-api-key={SECRET}");
     headers_reach_the_collector_alone(&[], &[&variable]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn headers_of_a_file_are_shown_nowhere() {
+async fn headers_of_a_file_are_never_printed() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), format!("x-org=7\nx-api-key={SECRET}\n")).expect("written");
     let flag = format!("--otlp-headers-file={}", file.path().display());

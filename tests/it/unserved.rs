@@ -117,24 +117,24 @@ async fn a_log_that_cannot_be_listed_is_not_taken_for_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_embedded_store_is_told_of_once_it_has_samples() {
+async fn an_embedded_store_is_reported_once_it_has_samples() {
     let (data, load) = (tempfile::tempdir().expect("a folder"), Load::default());
     let cassandra = Backend::cassandra_store();
-    let is_told_of = async || {
+    let is_reported = async || {
         let server = Promkairos::ready(data.path(), &cassandra, &[]).await;
         server.process.log().contains("holds data of the embedded store")
     };
     let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
     assert!(server.process.terminate().success());
-    assert!(!is_told_of().await, "it never had any");
+    assert!(!is_reported().await, "it never had any");
     let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
     let mut random = StdRng::seed_from_u64(seed());
     assert_eq!(load.send(&server, &mut random).await.expect("it answers"), 204);
     server.process.kill();
-    assert!(is_told_of().await, "in the log");
+    assert!(is_reported().await, "in the log");
     let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &[]).await;
     assert!(server.process.terminate().success());
-    assert!(is_told_of().await, "in a part file");
+    assert!(is_reported().await, "in a part file");
 }
 
 #[tokio::test(flavor = "multi_thread")]

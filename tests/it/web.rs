@@ -204,11 +204,11 @@ async fn guesses_from_one_address_keep_nobody_else_out() {
     assert_eq!(asked(server, "127.0.0.1", ALICE).await.0, 200, "it is remembered");
     eventually("the log tells of it", async || {
         let log = server.process.log();
-        let is_told = log.contains("a login was refused")
+        let is_said = log.contains("a login was refused")
             && log.contains("alice")
             && log.contains("127.0.0.1")
             && !log.contains("guess-");
-        if is_told { Ok(()) } else { Err(log) }
+        if is_said { Ok(()) } else { Err(log) }
     })
     .await;
 }
@@ -257,7 +257,7 @@ async fn what_needs_a_login_is_kept_by_no_cache() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_does_not_speak_tls_is_told_so_and_gets_nothing() {
+async fn a_client_without_tls_gets_only_an_error_that_says_so() {
     let secured = Secured::start(&everything(), &[]);
     secured.ready().await;
     let plain = reqwest::get(format!("http://{}/-/healthy", secured.address())).await;
@@ -416,7 +416,7 @@ async fn a_rate_is_held_and_changes_with_the_file() {
 }
 
 #[test]
-fn what_is_left_out_is_told_by_the_log_and_by_the_check() {
+fn what_is_left_out_is_reported_by_the_log_and_by_the_check() {
     let folder = tempfile::tempdir().expect("a folder");
     let authority = Authority::new("authority");
     authority.server().write(folder.path(), "server");

@@ -239,8 +239,8 @@ async fn ask_raw(server: &Promkairos, query: &str) -> (u16, Json) {
 async fn ask(server: &Promkairos, query: &str) -> usize {
     let (status, answer) = ask_raw(server, query).await;
     assert_eq!((status, &answer["status"]), (200, &Json::from("success")), "{query}: {answer}");
-    for told in ["warnings", "infos"] {
-        assert!(answer[told].is_null(), "{query}: {answer}");
+    for kind in ["warnings", "infos"] {
+        assert!(answer[kind].is_null(), "{query}: {answer}");
     }
     list(&answer["data"]["result"], query).len()
 }

@@ -59,8 +59,8 @@ fn data(text: &str) -> Json {
     // Grafana's parser needs the keys in this order.
     assert!(text.starts_with("{\"status\":\"success\",\"data\":"), "{text}");
     let answer: Json = serde_json::from_str(text).expect("JSON");
-    for told in ["warnings", "infos"] {
-        assert!(answer[told].is_null(), "{answer}");
+    for kind in ["warnings", "infos"] {
+        assert!(answer[kind].is_null(), "{answer}");
     }
     answer["data"].clone()
 }

@@ -61,7 +61,7 @@ fn only_segment(folder: &Path) -> PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn good_and_lost_records_are_told_in_samples_and_series() {
+async fn good_and_lost_records_are_reported_in_samples_and_series() {
     let (dir, segment) = filled(5).await;
     let sound = repair(dir.path(), RepairMode::Show).expect("readable");
     assert_eq!(sound.valid, Contents { records: 5, undecoded: 0, samples: 15, series: 6 });
@@ -89,7 +89,7 @@ async fn good_and_lost_records_are_told_in_samples_and_series() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn several_lost_records_in_a_row_are_told_together() {
+async fn several_lost_records_in_a_row_are_reported_together() {
     let (dir, segment) = filled(5).await;
     let (mut bytes, at) = records(&segment);
     for record in &at[1..4] {

@@ -505,7 +505,7 @@ async fn a_full_disk_refuses_and_goes_on_when_there_is_room() {
 async fn a_disk_that_is_full_from_the_start_is_known_of_before_the_first_write() {
     let log = Log::new();
     log.disk.set(|faults| faults.space = Some(0));
-    let (wal, _) = log.open().expect("what is there can be read");
+    let (wal, _) = log.open().expect("the log can be read");
     let error = wal.ready().expect_err("no segment").to_string();
     assert!(error.contains(&log.dir.path().display().to_string()), "{error}");
     log.disk.set(|faults| faults.space = None);

@@ -119,7 +119,7 @@ fn the_file_of_settings_is_valid_with_and_without_what_is_commented_out() {
 }
 
 #[test]
-fn the_package_holds_what_the_unit_starts_and_what_is_there() {
+fn the_package_holds_the_program_of_the_unit_and_existing_files() {
     let manifest: toml::Table = text("Cargo.toml").parse().expect("TOML");
     let package = &manifest["package"]["metadata"]["deb"];
     // A longer description continues in the text below the synopsis.

@@ -43,8 +43,8 @@ const DIFFERENT: &[(&str, Explains)] = &[
             if power && ["sin(", "cos(", "tan("].iter().any(|call| query.contains(call)) {
                 return of_points(why);
             }
-            let told = why.contains("quantile value should be between 0 and 1, got");
-            query.contains(" % ") && (told || of_points(why))
+            let note = why.contains("quantile value should be between 0 and 1, got");
+            query.contains(" % ") && (note || of_points(why))
         },
     ),
     // Both sides of a `>` may be equal there.
@@ -64,7 +64,7 @@ const DIFFERENT: &[(&str, Explains)] = &[
     ("Go's own functions end in other digits, which become labels", |query, why| {
         why.starts_with("  series") && query.contains("count_values")
     }),
-    ("it evaluates subqueries at other times too, where something is told", |query, why| {
+    ("it evaluates subqueries at other times too, where it adds notes", |query, why| {
         has_subquery(query)
             && ["  error", "  warnings", "  infos"].iter().any(|kind| why.starts_with(kind))
     }),
@@ -98,8 +98,8 @@ async fn answers_are_those_of_a_real_prometheus() {
         let [theirs, embedded, cassandra] = urls.map(|url| api::post(url, &form));
         let (mut theirs, embedded, cassandra) = tokio::join!(theirs, embedded, cassandra);
         if query.contains("native") && differs(&query, &theirs, &embedded) {
-            let told = std::mem::replace(&mut theirs, alone(&series, path, &form).await);
-            retold += usize::from(compare(&query, &told, &theirs).is_err());
+            let first = std::mem::replace(&mut theirs, alone(&series, path, &form).await);
+            retold += usize::from(compare(&query, &first, &theirs).is_err());
         }
         let result = theirs.1["data"]["result"].as_array();
         answered += usize::from(result.is_some_and(|result| !result.is_empty()));
@@ -252,12 +252,12 @@ fn asked(query: &str, random: &mut StdRng) -> Asked {
 
 /// Describes how status and body of two answers differ.
 fn compare(query: &str, theirs: &(u16, Json), ours: &(u16, Json)) -> Result<(), String> {
-    let told = |what: &str, theirs: &dyn std::fmt::Debug, ours: &dyn std::fmt::Debug| {
+    let diff = |what: &str, theirs: &dyn std::fmt::Debug, ours: &dyn std::fmt::Debug| {
         Err(format!("  {what}\n    theirs {theirs:?}\n    ours   {ours:?}"))
     };
     let error = |answer: &(u16, Json)| (answer.0, answer.1["errorType"].clone(), head(&answer.1));
     if error(theirs) != error(ours) {
-        return told("error", &theirs.1["error"], &ours.1["error"]);
+        return diff("error", &theirs.1["error"], &ours.1["error"]);
     }
     for kind in ["warnings", "infos"] {
         let (theirs, ours) = (notes(&theirs.1[kind]), notes(&ours.1[kind]));
@@ -265,24 +265,24 @@ fn compare(query: &str, theirs: &(u16, Json), ours: &(u16, Json)) -> Result<(), 
         let same = theirs.len() == ours.len()
             && theirs.iter().zip(&ours).all(|(theirs, ours)| alike(query, theirs, ours));
         if !same && !cut(&theirs) && !cut(&ours) {
-            return told(kind, &theirs, &ours);
+            return diff(kind, &theirs, &ours);
         }
     }
     let (theirs, ours) = (&theirs.1["data"], &ours.1["data"]);
     if theirs["resultType"] != ours["resultType"] {
-        return told("type", &theirs["resultType"], &ours["resultType"]);
+        return diff("type", &theirs["resultType"], &ours["resultType"]);
     }
     if !theirs["result"][0]["metric"].is_object() {
         let same = near(&theirs["result"], &ours["result"]);
-        return if same { Ok(()) } else { told("result", &theirs["result"], &ours["result"]) };
+        return if same { Ok(()) } else { diff("result", &theirs["result"], &ours["result"]) };
     }
     let (theirs, ours) = (by_labels(&theirs["result"]), by_labels(&ours["result"]));
     if !theirs.keys().eq(ours.keys()) {
-        return told("series", &theirs.keys(), &ours.keys());
+        return diff("series", &theirs.keys(), &ours.keys());
     }
     for (labels, points) in &theirs {
         if !near(points, &ours[labels]) {
-            return told(labels, points, &ours[labels]);
+            return diff(labels, points, &ours[labels]);
         }
     }
     Ok(())

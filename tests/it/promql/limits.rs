@@ -114,7 +114,7 @@ async fn time_has_an_end() {
 const LONG: &str = "sum(max_over_time(sum(quantile_over_time(0.5, m[5h]))[5h:1s]))";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn queries_wait_for_their_turn_but_not_without_end() {
+async fn queries_wait_for_a_permit_but_not_without_end() {
     let one_at_a_time = Settings { max_concurrent: 1, max_queue: 0, ..Settings::default() };
     let engine = Engine::new(one_at_a_time);
     let store = counters(50, 2_000).await;
@@ -131,14 +131,14 @@ async fn queries_wait_for_their_turn_but_not_without_end() {
         assert!(matches!(error, QueryError::Busy { .. }), "{error:?}");
         assert!(error.to_string().contains("query-max-queue"), "{error}");
     }
-    engine.instant(Arc::clone(&store), &short, 0, &options).await.expect("the turn is free again");
+    engine.instant(Arc::clone(&store), &short, 0, &options).await.expect("the permit is free");
     // A query that waits too long returns an error that says that it never began.
     let engine = Engine::new(Settings { max_concurrent: 1, ..Settings::default() });
     let first = engine.instant(Arc::clone(&store), &long, 30_000_000, &options);
     let mut first = std::pin::pin!(first);
     assert!(futures::poll!(first.as_mut()).is_pending());
     let options = QueryOptions { timeout: Some(Duration::from_millis(1)), ..options.clone() };
-    let error = engine.instant(store, &short, 0, &options).await.expect_err("no turn");
+    let error = engine.instant(store, &short, 0, &options).await.expect_err("no permit");
     assert!(error.to_string().starts_with("query timed out in query queue: "), "{error}");
 }
 

@@ -51,7 +51,7 @@ const DIFFERENT: &[(&str, Lines)] = &[
     ),
     (
         "nothing before the range is read, so whether its first histogram is after a reset is not \
-         known, and that it conflicts with others is not told",
+         known, and that it conflicts with others is not reported",
         &[("native_histograms.test", &[1498, 1503])],
     ),
 ];

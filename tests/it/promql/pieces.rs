@@ -87,7 +87,7 @@ fn shown(value: &QueryValue) -> Vec<String> {
 }
 
 /// The annotations without their places in the query.
-fn told(result: &QueryResult) -> String {
+fn notes(result: &QueryResult) -> String {
     let places = regex::Regex::new("Span [{][^}]*[}]").expect("valid");
     places.replace_all(&format!("{:?}", result.annotations), "").into_owned()
 }
@@ -106,7 +106,7 @@ fn assert_near(one: &QueryResult, other: &QueryResult, what: &str) {
             assert!(at == time && near, "{what}: {a} and {b} at {at}");
         }
     }
-    assert_eq!(told(one), told(other), "{what}");
+    assert_eq!(notes(one), notes(other), "{what}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

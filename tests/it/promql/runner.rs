@@ -128,11 +128,11 @@ impl Case<'_> {
             return self.check_one(&self.eval.expr, Asked::Range(start, end, interval)).await;
         }
         for variant in pinned(self.eval)? {
-            let told = |error| format!("as {} at {}: {error}", variant.expr, variant.time);
-            self.check_one(&variant.expr, Asked::Instant(variant.time)).await.map_err(told)?;
+            let fail = |error| format!("as {} at {}: {error}", variant.expr, variant.time);
+            self.check_one(&variant.expr, Asked::Instant(variant.time)).await.map_err(fail)?;
             self.check_middle(&variant)
                 .await
-                .map_err(|error| told(format!("in a range: {error}")))?;
+                .map_err(|error| fail(format!("in a range: {error}")))?;
         }
         Ok(())
     }

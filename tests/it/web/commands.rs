@@ -117,7 +117,7 @@ async fn a_copy_logs_in_at_its_source() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_asks_without_tls_is_told_of_it() {
+async fn a_request_without_tls_gets_an_error_that_says_so() {
     let secured = Secured::start(&everything(), &[]);
     secured.ready().await;
     let url = secured.server.url("").replace("https:", "http:");

@@ -72,20 +72,20 @@ fn files_with_secrets_that_everybody_can_read_are_named() {
         secrets.iter().for_each(|name| set(&folder.path().join(name), mode));
     };
     mode_of_all(0o644);
-    let told = warnings(folder.path(), &yaml, &cassandra);
+    let seen = warnings(folder.path(), &yaml, &cassandra);
     assert_eq!(
-        exposed(&told),
+        exposed(&seen),
         ["headers", "password", "server.key", "server.key", "agents.token", "web.yml"],
-        "{told:?}"
+        "{seen:?}"
     );
     mode_of_all(0o640);
-    let told = warnings(folder.path(), &yaml, &cassandra);
-    assert_eq!(exposed(&told), [""; 0], "{told:?}");
+    let seen = warnings(folder.path(), &yaml, &cassandra);
+    assert_eq!(exposed(&seen), [""; 0], "{seen:?}");
     // A certificate is public, and a file without hashes and keys has nothing to hide.
     mode_of_all(0o644);
     set(&folder.path().join("server.key"), 0o600);
-    let told = warnings(folder.path(), TLS, &[]);
-    assert_eq!(exposed(&told), [""; 0], "{told:?}");
+    let seen = warnings(folder.path(), TLS, &[]);
+    assert_eq!(exposed(&seen), [""; 0], "{seen:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,15 +99,15 @@ async fn a_start_names_them_and_who_has_all_rights() {
     for name in ["agents.token", "server.key"] {
         logged(&server, &format!("{} {EXPOSED}", folder.path().join(name).display())).await;
     }
-    let told = "users without a line in basic_auth_rights have all rights, as in Prometheus: ";
-    logged(&server, told).await;
+    let text = "users without a line in basic_auth_rights have all rights, as in Prometheus: ";
+    logged(&server, text).await;
     let log = server.process.log();
-    let lines: Vec<&str> = log.lines().filter(|line| line.contains(told)).collect();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains(text)).collect();
     assert!(lines.len() == 1 && lines[0].ends_with(": alice, carol"), "{log}");
 }
 
 #[test]
-fn an_admin_api_that_everybody_reaches_is_told() {
+fn an_admin_api_that_everybody_reaches_is_reported() {
     let folder = folder();
     let asks = |kind: &str| format!("{TLS}  client_auth_type: {kind}\n");
     let any = asks("RequireAnyClientCert");
@@ -129,14 +129,14 @@ fn an_admin_api_that_everybody_reaches_is_told() {
         (token, "0.0.0.0:9201", true, false),
     ] {
         let (listen, admin) = (format!("--listen={listen}"), format!("--enable-admin-api={admin}"));
-        let told = warnings(folder.path(), yaml, &[&listen, &admin]);
-        assert_eq!(told.iter().any(|line| line.contains(OPEN)), want, "{listen} {yaml}: {told:?}");
+        let seen = warnings(folder.path(), yaml, &[&listen, &admin]);
+        assert_eq!(seen.iter().any(|line| line.contains(OPEN)), want, "{listen} {yaml}: {seen:?}");
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_promkairos"));
     command.args(["--listen=0.0.0.0:0", "--enable-admin-api", "--data-dir"]);
     command.arg(folder.path().join("data"));
     let mut server = Process::start("promkairos", &mut command);
-    let told =
+    let line =
         server.wait_for_line("a warning", |line| line.contains(OPEN).then(|| line.to_owned()));
-    assert!(told.expect("it starts").contains("WARN"), "{}", server.log());
+    assert!(line.expect("it starts").contains("WARN"), "{}", server.log());
 }

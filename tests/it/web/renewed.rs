@@ -48,7 +48,7 @@ async fn a_certificate_is_renewed_while_it_serves() {
     .await;
 
     identity.write(secured.path(), "server");
-    eventually("the new one is shown", async || is(new_client().get(PAGE, None), 200)).await;
+    eventually("the new one is served", async || is(new_client().get(PAGE, None), 200)).await;
     old_client().get(PAGE, None).expect_err("its authority is no longer the one");
     held.get(PAGE, None).expect("the open connection is served on");
     eventually("all is well again", async || match new_client().get(PAGE, None) {

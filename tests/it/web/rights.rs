@@ -61,7 +61,7 @@ fn everybody() -> String {
 #[derive(Debug)]
 struct Got {
     /// The request and the user.
-    #[expect(dead_code, reason = "it is shown where something is wrong")]
+    #[expect(dead_code, reason = "printed when a check fails")]
     asked: String,
     status: u16,
     allow: Option<String>,

@@ -194,7 +194,7 @@ fn duration(text: &str) -> Result<i64, String> {
 }
 
 #[test]
-fn commands_are_told_apart() {
+fn commands_are_distinguished() {
     let script = "
         # a comment
         load 1m
