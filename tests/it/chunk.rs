@@ -1,5 +1,4 @@
-//! Tests: any points can be encoded and decoded without loss, and any bytes can be read without
-//! harm.
+//! Tests: points are encoded and decoded without loss, and any bytes are read without harm.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

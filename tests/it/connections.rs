@@ -1,5 +1,4 @@
-//! Limits of connections and requests on the real program: too many at a time, bodies that do not arrive, answers
-//! that nobody reads.
+//! Limits of connections and requests on the real program: their number, bodies that do not arrive, unread answers.
 
 use std::net::SocketAddr;
 use std::path::Path;

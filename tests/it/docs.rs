@@ -1,6 +1,6 @@
 //! The pages of `docs/` and the README against the program: links lead to existing pages and headings, flags and
-//! commands exist and all are described, named tests exist, and each page is in an index. These tests do not check
-//! whether a page is right.
+//! commands exist and all are described, named tests exist, and each page is in an index. Whether a page is right is
+//! not tested.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -33,8 +33,7 @@ fn check(target: &str, origin: &str, data: &[u8]) {
     assert!(outcome.is_ok(), "{target} fails with {origin}: {}", data.escape_ascii());
 }
 
-/// Makes a few random changes: flipped bits, extreme numbers, pieces removed, doubled or taken from
-/// another input.
+/// Makes a few random changes: flipped bits, extreme numbers, pieces removed, doubled or replaced.
 fn changed(random: &mut StdRng, data: &[u8], other: &[u8]) -> Vec<u8> {
     let mut data = data.to_vec();
     for _ in 0..random.random_range(1..=4) {

@@ -663,8 +663,7 @@ async fn series_that_nobody_writes_to_leave_memory_and_come_back() {
         assert_eq!(found.len(), want, "m{i}");
     }
     assert_eq!(values(&head, "live").await.expect("readable").len(), 7);
-    // Memory keeps nothing of series that were flushed and left: once deleted below, they are in no
-    // answer.
+    // Memory keeps nothing of series that were flushed and left it, so a delete below removes them.
     below.store.delete(&[], TimeRange::ALL).await.expect("deleted");
     put(&head, &one("live", T + 101, 2.0)).await;
     assert_eq!(names(&head).await, 1);

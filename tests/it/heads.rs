@@ -218,8 +218,7 @@ async fn a_long_path_over_http2_is_refused_with_a_status_and_counted() {
         (1, 60_000, &[0x88], 0.0),
         (3, 70_000, &[0x08, 3, b'4', b'1', b'4'], 1.0),
         (5, 200_000, &[0x08, 3, b'4', b'1', b'4'], 2.0),
-        // The library's own 431 for heads beyond the limit of reading; the status is a
-        // Huffman-coded text.
+        // The library's own 431, for heads that are not read to their end; in Huffman code.
         (7, 560_000, &[0x48, 0x83], 3.0),
     ];
     for (stream, bytes, status, count) in cases {

@@ -130,8 +130,7 @@ fn every_example_of_the_format_page() {
     assert_eq!(Vec::from_iter(seen), ["prom_double", "prom_exemplar", "prom_histogram"]);
 }
 
-/// The canonical form of a value that old writers could also have written shorter or with another
-/// flag.
+/// The canonical form of a value that old writers could write longer or with another flag.
 fn canonical(value: &[u8]) -> Vec<u8> {
     match value {
         [0x00, 0x80] => vec![0x80],

@@ -539,8 +539,7 @@ async fn behind_a_proxy() -> (Proxy, Backend) {
     (proxy, Backend::CassandraStore { address, keyspace: crate::support::keyspace() })
 }
 
-/// Sends metadata, which makes a large log and few rows, until it is refused. Returns the number of
-/// bytes accepted and the refusal.
+/// Sends metadata, which makes a large log of few rows, until refused. Returns bytes and refusal.
 async fn fill_the_log(server: &Promkairos, random: &mut StdRng) -> (usize, Answer) {
     let mut accepted = 0;
     while accepted < 256 << 20 {

@@ -45,8 +45,7 @@ pub(crate) async fn metric(server: &Promkairos, name: &str) -> Option<f64> {
     line.rsplit(' ').next()?.parse().ok()
 }
 
-/// Waits until the limiter knows the series of the store. Before, it refuses nothing for their
-/// number.
+/// Waits until the limiter knows the stored series. Before that it does not limit their number.
 async fn learned(server: &Promkairos) {
     eventually("the store tells its series", async || {
         let log = server.process.log();
@@ -497,8 +496,7 @@ async fn limits_at_their_defaults_name_their_settings() {
     let why = "more than 1048576 samples in one request, and the setting max-samples-per-request is \
                1048576\n";
     assert_eq!((answer.status, answer.body.as_str()), (400, why));
-    // Each of the three values is allowed, but not all together; in version 2 the decoder checks
-    // this.
+    // Each of the three values is allowed, but not all together; the decoder checks version 2.
     let symbols = ["", "__name__", "m"].map(str::to_owned).into_iter();
     let large = ["a", "b", "c"].into_iter().flat_map(|name| [name.to_owned(), name.repeat(11_000)]);
     let request =
@@ -571,8 +569,7 @@ async fn what_is_no_remote_write_is_counted_and_logged() {
     assert_eq!(metric(&server, refused).await, Some(1.0));
     logged(&server, "remote writes are refused: ").await;
     let client = reqwest::Client::new();
-    // Not counted, as the samples are unknown. VictoriaMetrics agents ask so whether zstd is
-    // accepted.
+    // Not counted, as the samples are unknown. VictoriaMetrics agents probe for zstd this way.
     let page = async || {
         let (_, page) = server.get("/metrics").await.expect("an answer");
         let of_refusals = ["promkairos_write_rejected_", "promkairos_write_samples_refused_"];

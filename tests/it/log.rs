@@ -1,5 +1,4 @@
-//! The JSON log of the real program, as a collector reads it: every line is an object, and at level `debug` each
-//! request has exactly one line.
+//! The JSON log of the real program: every line is an object; at level `debug` each request has exactly one line.
 
 use std::collections::BTreeMap;
 

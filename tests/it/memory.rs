@@ -99,8 +99,7 @@ struct Books {
     known: Mutex<BTreeSet<i64>>,
 }
 
-/// Sends new series until memory is short, and some more. Returns the requests that were stored
-/// whole.
+/// Sends new series until memory is short, and some more. Returns the requests stored whole.
 async fn storm(server: &Promkairos, books: &Books) -> Vec<usize> {
     let (mut stored, mut since) = (Vec::new(), None);
     for request in 0..MOST_REQUESTS {

@@ -87,8 +87,7 @@ async fn round_trip(backends: [Backend; 2]) {
     assert!(families.contains_key("here"), "{families:?}");
     target.vanish();
     scraped(&writer, "text", scrapes).await;
-    // The range does not change any more: later scrapes have later times, and a scrape under way
-    // ends within a second.
+    // The range is final: later scrapes have later times, and one under way ends within a second.
     let end = now_ms();
     eventually("the clock is past the range", async || {
         (now_ms() > end + 2_000).then_some(()).ok_or_else(String::new)
@@ -214,8 +213,7 @@ fn has_custom_bounds(point: &Point) -> bool {
     matches!(point, Point::Histogram(histogram) if histogram.schema == -53)
 }
 
-/// Asserts that every sample of the range, including stale markers, has the same bits on both
-/// sides.
+/// Asserts that all samples of the range, also stale markers, have the same bits on both sides.
 async fn same_samples(
     writer: &Prometheus,
     server: &Promkairos,
@@ -329,8 +327,7 @@ fn sorted(mut answer: Value) -> Value {
     answer
 }
 
-/// Asserts that the sender had no failure and dropped nothing except by its configuration
-/// (`dropped_series`).
+/// Asserts that the sender had no failure and only dropped what it must (`dropped_series`).
 async fn nothing_failed(writer: &Prometheus) {
     let text = writer.get("/metrics").await.expect("it answers").1;
     for kind in ["samples", "histograms", "exemplars", "metadata"] {

@@ -22,8 +22,7 @@ use tokio::sync::Semaphore;
 use super::support::eventually;
 use super::support::front::{Front, Fronted};
 
-/// The memory store with a reader that waits at a gate before each run of series, and fails at one
-/// run.
+/// The memory store with a reader that waits at a gate before each run of series; one run fails.
 struct Guarded {
     inner: MemoryStore,
     guard: Arc<Guard>,

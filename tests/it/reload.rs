@@ -167,8 +167,7 @@ async fn lifetimes_in_cassandra_behind_the_log() {
     cassandra_keeps_what_comes_for_the_retention("wal").await;
 }
 
-/// Another value for every setting that takes effect on reload, as written in the file. `DIR` is replaced by the
-/// folder.
+/// Another value for every setting that takes effect on reload, as in the file. `DIR` is the folder.
 const LIVE: &[(&str, &str)] = &[
     ("cassandra-username", "\"b\""),
     ("cassandra-password-file", "\"DIR/other-password\""),

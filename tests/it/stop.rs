@@ -32,8 +32,7 @@ async fn refused(server: &Promkairos, texts: &[&str]) {
     .await;
 }
 
-/// Asserts that the server ends well and reports that the log in this folder keeps this number of
-/// points.
+/// Asserts that the server ends well and reports the points that the log in this folder keeps.
 fn kept(server: &mut Promkairos, points: u64, log: &Path) {
     let status = server.process.terminate();
     let text = server.process.log();
@@ -46,8 +45,7 @@ fn kept(server: &mut Promkairos, points: u64, log: &Path) {
     assert!(last[0].contains("stopped") && last[1].contains(&want), "{text}");
 }
 
-/// The folder of the part files is moved away and back, like a disk that vanishes and returns. The log's disk is
-/// fine.
+/// The folder of the part files is moved away and back, like a disk that comes and goes. The log's disk is fine.
 #[tokio::test(flavor = "multi_thread")]
 async fn flushes_that_keep_failing_make_the_embedded_store_not_ready_until_they_work() {
     let data = tempfile::tempdir().expect("a folder");

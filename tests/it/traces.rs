@@ -1,5 +1,4 @@
-//! Traces: the spans of requests and flushes that a collector gets, and that nothing depends on the
-//! collector.
+//! Traces: the spans of requests and flushes. Nothing else depends on the collector.
 
 use std::collections::BTreeSet;
 use std::path::Path;

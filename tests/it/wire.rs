@@ -1093,8 +1093,7 @@ proptest! {
         });
     }
 
-    /// A replay without the refused targets gives the accepted content, also of damaged bodies that
-    /// still can be read.
+    /// A replay without the refused targets gives the accepted content, also of damaged bodies.
     #[test]
     fn a_replay_repeats_what_was_accepted(
         content in any_content(),

@@ -1,5 +1,4 @@
-//! Tests: retention removes days while time passes; a clock that jumps removes nothing; and no part is rewritten
-//! within an hour.
+//! Tests: retention follows the time; a clock that jumps removes nothing; no part is rewritten within an hour.
 //!
 //! The test sets the clock. Retention also follows the time that really passes in the test, some minutes at most, so
 //! all expected days are days away from its edge.

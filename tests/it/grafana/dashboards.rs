@@ -41,8 +41,7 @@ fn text<'a>(value: &'a Json, of: &str) -> &'a str {
     value.as_str().unwrap_or_else(|| panic!("no text: {of}"))
 }
 
-/// The title of each panel, with the expression and the legend of each of its queries, as Grafana
-/// sends them.
+/// Title, expression and legend of each query of each panel, as Grafana sends them.
 fn expressions(dashboard: &Json) -> Vec<(String, String, String)> {
     let mut all = Vec::new();
     for panel in list(&dashboard["panels"], "panels").iter().filter(|one| one["type"] != "row") {

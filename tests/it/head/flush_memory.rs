@@ -1,5 +1,4 @@
-//! Tests: while a log larger than the memory for it is replayed, its data is flushed to the store
-//! below.
+//! Tests: a replayed log that exceeds the memory for it is flushed to the store below meanwhile.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -245,8 +244,7 @@ async fn a_store_below_that_is_away_does_not_keep_a_large_log_from_being_read() 
     let head = Head::open(options, front, metrics.clone()).await.expect("the head opens");
     let (bytes, failures) = (metrics.bytes.get(), metrics.flush_failures.get());
     assert!(bytes > 4 * LIMIT as i64, "{bytes} bytes");
-    // One attempt for each limit of memory, not for each record; the background task may have tried
-    // too.
+    // One attempt for each limit of memory, not for each record; the background task may try too.
     assert!((2..RECORDS as u64 / 2).contains(&failures), "{failures} attempts");
     below.set(Mode::Open);
     eventually("the store is back and has all", async || check(&below.store).await).await;

@@ -97,8 +97,7 @@ impl History {
         Self { dir, disk, wal, durable: Vec::new(), through: 0, random }
     }
 
-    /// Appends some records, synced together or not; with `space`, on a disk with only this many
-    /// bytes.
+    /// Appends some records, synced together or not; `space` limits the bytes of the disk.
     async fn append(mut self, space: Option<u64>) -> Self {
         self.disk.set(|faults| faults.space = space);
         let mut commits = Vec::new();
@@ -144,8 +143,8 @@ impl History {
         self
     }
 
-    /// Goes on with the files that a kill leaves, perhaps with the beginning of a record that was
-    /// not synced.
+    /// Goes on with the files of a kill, perhaps with the beginning of a record that was not
+    /// synced.
     fn crash(mut self) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
         copy(self.dir.path(), dir.path());
@@ -166,8 +165,8 @@ impl History {
         self
     }
 
-    /// Flips a byte, or cuts or removes a file, in a copy. Returns how often the log still opened,
-    /// and how often it did not.
+    /// Flips a byte, or cuts or removes a file, in a copy. Counts how often the log opened, and
+    /// not.
     async fn damage(&mut self) -> (u32, u32) {
         // The last seal marks all records as durable, unless the disk had no room for it.
         let room = self.wal.admit(1).await;

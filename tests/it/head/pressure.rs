@@ -79,8 +79,7 @@ async fn points_that_a_query_keeps_in_memory_count_as_its_own() {
         }
     }
     put(&head, &batch).await;
-    // Label sets and their series may take half of it; points of this kind take a kilobyte a
-    // series.
+    // Label sets and their series may take half of it; points like these take 1 KB a series.
     let engine = Engine::new(Settings { max_bytes: 100_000, ..Settings::default() });
     let expr = parse("sum({__name__=~\"m.*\"})", Features::Stable).expect("valid");
     let ask = async || {

@@ -17,8 +17,7 @@ fn batch(number: i64) -> Batch {
     shared.series(&[("__name__", &own), ("job", "a")]).sample(T, 1.0).sample(T + 1, 2.0)
 }
 
-/// The bytes of the only segment, and the range of each record that names a series of its own, in
-/// order.
+/// The only segment, and the range of each record that names a series of its own, in order.
 fn records(segment: &Path) -> (Vec<u8>, Vec<Range<usize>>) {
     let bytes = std::fs::read(segment).expect("readable");
     let (mut at, mut found) = (48, Vec::new());

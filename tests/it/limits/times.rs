@@ -147,8 +147,7 @@ async fn by_default_microseconds_are_no_milliseconds_and_any_age_is_welcome() {
         let point = proto::Message::default().double(1, 1.0).varint(2, time.cast_unsigned());
         [series("m", "a", 0).messages(2, [point])]
     };
-    // Microseconds taken for milliseconds: of 2001 they give the year 33658, which is refused; of 1972 a time far
-    // ahead.
+    // Microseconds taken for milliseconds: those of 2001 give an invalid year, those of 1972 one far ahead.
     for (micros, word) in
         [(1_000_000_000_000_000, "timestamp"), (90_000_000_000_000, "max-sample-lead")]
     {

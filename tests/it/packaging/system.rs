@@ -1,6 +1,5 @@
 //! The files for a machine without containers: systemd's own tools check the unit, `check-config`
-//! checks the file of settings, and the list of files in the Debian package is compared with the
-//! files that exist.
+//! the file of settings, and the files listed for the Debian package must exist.
 //!
 //! Nothing here installs a package or starts the unit.
 

@@ -54,8 +54,7 @@ async fn pages_are_those_of_prometheus() {
     let now = now_ms();
     // At most twelve series: Prometheus does not define the order of more.
     let mut all = series(now);
-    // Earlier versions do not escape names in protocol buffers, and leave out histograms with
-    // custom bounds.
+    // Earlier ones do not escape names in protocol buffers, and omit histograms with custom bounds.
     if prometheus.minor_version().await >= 7 {
         let labels = [("__name__", "fed.custom"), ("job", "fed")];
         all.extend([odd(now), native::histograms(&labels, vec![native::custom(now)])]);

@@ -1,5 +1,4 @@
-//! Exemplars and metadata: those that the first Prometheus has are in the store after promkairos
-//! was killed and restarted.
+//! Exemplars and metadata of the first Prometheus are in the store after a kill and a restart.
 //!
 //! Remote read carries neither. So the test opens the store itself once the server has ended: the
 //! part files, or the keyspace without the log in front of it.
@@ -28,8 +27,7 @@ pub(super) type Families = BTreeMap<String, BTreeSet<[String; 3]>>;
 /// Suffixes of series names that the names of their families do not have.
 const SUFFIXES: &[&str] = &["_total", "_bucket", "_sum", "_count"];
 
-/// Series that Prometheus makes of its scrapes. It sends their metadata with 2.0, but its API does
-/// not return it.
+/// Series that Prometheus makes of its scrapes. 2.0 sends their metadata; its API omits it.
 const OF_SCRAPES: &[&str] = &[
     "up",
     "scrape_duration_seconds",

@@ -1,6 +1,5 @@
-//! The answers of a real Prometheus 3.16 to queries over one data set, compared with ours in
-//! process: values, order, errors, warnings and infos with their places, and the number of samples
-//! looked at.
+//! Our answers to queries compared with recorded ones of a real Prometheus 3.16, in process:
+//! values, order, errors, warnings and infos with their places, and the number of samples read.
 //!
 //! `tests/data/prometheus-3.16/` holds the data written, and one request with its answer a line.
 //! Parse errors, parameters and the shape of JSON are tested elsewhere.
@@ -137,8 +136,7 @@ impl Recorded {
         plain.then_some(Self { id, query, asked, lookback, request })
     }
 
-    /// The answer as JSON; `None` if the query does not parse here, which the tests of the language
-    /// check.
+    /// The answer as JSON; `None` if the query does not parse (see the tests of the language).
     async fn ask(&self, engine: &Engine, store: &Arc<dyn Store>, syntax: Syntax) -> Option<Json> {
         let expr = parse(&self.query, syntax).ok()?;
         let counting = Counting::ByStep;

@@ -1,5 +1,4 @@
-//! Each limit of queries returns an error that names the limit and its setting. A query ends when
-//! its caller has gone.
+//! Each limit of queries returns an error that names it and its setting. A dropped query ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,8 +47,7 @@ async fn bytes_of_labels_count() {
     assert!(error.to_string().contains(text), "{error}");
 }
 
-/// The memory that operators need while they work counts too: no query exhausts the memory of the
-/// server.
+/// The memory that operators work with counts too: no query exhausts the memory of the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_operators_work_with_counts() {
     let store = counters(500, 10).await;

@@ -27,8 +27,7 @@ use crate::support::{long, memory};
 /// The number of queries asked at the same time.
 const AT_ONCE: usize = 8;
 
-/// Scripts about computations, which do not depend on the store: on Cassandra only in the long
-/// form.
+/// Scripts that do not depend on the store: on Cassandra only in the long form.
 const OF_ANY_STORE: &[&str] = &[
     "aggregators.test",
     "functions.test",
@@ -79,8 +78,7 @@ enum Extent {
     Full,
 }
 
-/// Runs the scripts; panics with each difference that is not listed, and with each listed query
-/// that does not differ.
+/// Runs the scripts; panics if a query differs without being listed, or the reverse.
 async fn run(
     backend: &Backend,
     extent: Extent,
@@ -158,8 +156,7 @@ impl Pair {
         Self { server, store, in_memory, http: reqwest::Client::new(), extent }
     }
 
-    /// Runs a script from an empty store; returns the line of each query and the difference of its
-    /// answers.
+    /// Runs a script from an empty store; returns each query's line and the difference of answers.
     async fn run(&self, name: &str, text: &str) -> Vec<(usize, Result<(), String>)> {
         let commands = script::parse(text).unwrap_or_else(|error| panic!("{name}: {error}"));
         let (mut checked, mut evals) = (Vec::new(), Vec::new());

@@ -147,8 +147,7 @@ async fn pieces_are_folded_as_series_by_series() {
 
 /// The most bytes of the floats of a run.
 const RUN_BYTES: usize = 8 << 18;
-/// Bytes that the operators of the query hold for each step: selector, sum, subquery and its
-/// window.
+/// Bytes that the operators hold for each step: selector, sum, subquery and its window.
 const STEP_BYTES: usize = 64;
 
 #[tokio::test(flavor = "multi_thread")]

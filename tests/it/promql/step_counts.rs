@@ -63,8 +63,7 @@ const RANGE: &[Case] = &[
     // The window is the same at all steps, but its evaluation is not.
     ("predict_linear(one[60s] @ 100, 60)", [100, 300, 100], &[6; 3], &[6, 0, 0]),
     ("predict_linear(one[60s:10s] @ 100, 60)", [100, 300, 100], &[6; 3], &[6, 0, 0]),
-    // In a subquery, each step sees the inner steps in its window; each is read for the first step
-    // that sees it.
+    // Each step sees the inner steps in its window; each is read for the first step that sees it.
     ("max_over_time(three[60s:5s])", [201, 220, 5], &[36; 4], &[36, 3, 3, 3]),
     ("max_over_time(one[20s:10s])", [201, 261, 10], &[2; 7], &[2, 1, 1, 1, 1, 1, 1]),
     ("avg_over_time(native[2m:1m])", [120, 240, 60], &[26; 3], &[26, 13, 13]),
@@ -73,8 +72,7 @@ const RANGE: &[Case] = &[
     ("max_over_time(one[30s:10s])", [201, 261, 60], &[3; 2], &[3; 2]),
     // At 170 and 180 for the first step, at 190 and 200 for the second, at 210 and 220 for the third.
     ("sum_over_time(one[20s:10s] offset 15s)", [200, 240, 20], &[2; 3], &[2; 3]),
-    // Evaluated at 150, the first inner step of the subquery, and seen at six inner steps in each
-    // window.
+    // Evaluated at 150, the first inner step, and seen at six inner steps in each window.
     ("sum_over_time(sum(three @ 100)[1m:10s])", [200, 300, 50], &[18; 3], &[3, 0, 0]),
     // Each of the inner steps 160, 180 … 320 reads two; 220, 240 and 260 are in no window.
     ("sum_over_time(max_over_time(one[20s:10s])[1m:20s])", [200, 320, 120], &[6; 2], &[6; 2]),

@@ -80,8 +80,7 @@ fn answer(got: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Answer 
     Ok((response.status().as_u16(), text))
 }
 
-/// A connection after its handshake, in which the client offers these protocols and versions of
-/// TLS.
+/// A connection after a handshake in which the client offers these protocols and TLS versions.
 pub(super) async fn shake_hands(
     address: SocketAddr,
     authority: &Authority,

@@ -142,8 +142,7 @@ async fn a_reload_takes_the_web_configuration_over_at_once() {
 }
 
 /// Clients move from one authority to another in the usual order: the server trusts both, the clients change, the
-/// server trusts the new one alone. Meanwhile a client writes over a new connection each time, and every write is
-/// answered.
+/// server trusts the new one alone. Meanwhile every write over a new connection is answered.
 #[tokio::test(flavor = "multi_thread")]
 async fn certificates_of_clients_are_replaced_under_load() {
     const YAML: &str =

@@ -1,5 +1,4 @@
-//! The table of routes on a real server: each path by each method, with and without a trailing slash, for each kind
-//! of user.
+//! The table of routes on a real server: each path by each method, also with a trailing slash, for each kind of user.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -35,8 +35,7 @@ fn every_shape_has_its_limit() {
     for (before, inside, after, levels) in shapes {
         let nested = |times: usize| before.repeat(times) + inside + &after.repeat(times);
         let most = (MAX_QUERY_DEPTH - 1) / levels;
-        // A nested subquery is refused because it gives no instant vector, but only after it is
-        // parsed.
+        // A nested subquery is refused, as it gives no instant vector, but only after it is parsed.
         let deepest = answer(nested(most));
         let fits =
             deepest.as_ref().is_ok() || deepest.as_ref().is_err_and(|e| e.contains("subquery"));

@@ -1,7 +1,6 @@
 //! Printing and parsing are inverse: parsing the text of a tree gives an equal tree.
 //!
-//! Trees are random. Places in the text are not compared, nor whether a duration was written as a
-//! number.
+//! Trees are random. Places in the text are not compared, nor whether a duration was a number.
 
 use promkairos::promql::ast::*;
 use promkairos::promql::{Span, Syntax, parse};

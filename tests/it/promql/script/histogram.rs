@@ -1,5 +1,4 @@
-//! `{{schema:0 count:3 sum:4 buckets:[1 2]}}`: histograms in the notation of scripts, and converted
-//! to what the store takes.
+//! `{{schema:0 count:3 sum:4 buckets:[1 2]}}`: histograms as scripts write and as stores take them.
 
 use promkairos::model::{CUSTOM_BUCKETS_SCHEMA, Counts, Histogram, ResetHint, Span};
 use promkairos::promql::histogram::{Buckets, FloatHistogram};

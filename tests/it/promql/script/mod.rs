@@ -1,5 +1,4 @@
-//! Scripts of Prometheus' test language for PromQL: the data they load, their queries and expected
-//! answers.
+//! Scripts of Prometheus' test language for PromQL: their data, queries and expected answers.
 //!
 //! `parse` gives the commands of a script, `compare` checks an answer, `variants` gives further
 //! ways to ask an instant query. Nothing here evaluates or stores anything. The format is that of

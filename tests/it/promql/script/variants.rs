@@ -36,8 +36,7 @@ pub(crate) fn pinned(eval: &Eval) -> Result<Vec<Variant>, String> {
     Ok(all)
 }
 
-/// Pins all selectors and subqueries that are not pinned yet. Returns whether nothing else depends
-/// on the time.
+/// Pins selectors and subqueries. Returns whether nothing else depends on the time.
 fn pin(expr: &mut Expr, time: i64) -> bool {
     let pinned = |at: &mut Option<At>| {
         at.get_or_insert(At::Time(time));
