@@ -341,7 +341,7 @@ fn completions_know_commands_and_flags() {
         );
         let bash = Command::new("bash").args(["-c", &asked, "bash"]).arg(script.path()).output();
         let output = bash.expect("bash");
-        // An interactive shell's options fail in this shell, which does not change the words.
+        // Commands for interactive shells fail in this one, which does not change the words.
         String::from_utf8(output.stdout).expect("UTF-8")
     };
     assert_eq!(complete("--wal-", "--wal-", "promkairos"), "--wal-limit\n");

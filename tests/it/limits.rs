@@ -496,7 +496,8 @@ async fn limits_at_their_defaults_name_their_settings() {
     let why = "more than 1048576 samples in one request, and the setting max-samples-per-request is \
                1048576\n";
     assert_eq!((answer.status, answer.body.as_str()), (400, why));
-    // Each of the three values is allowed, but not all together; the decoder checks version 2.
+    // Each of the three values is allowed, but not all together; in version 2 the decoder checks
+    // it.
     let symbols = ["", "__name__", "m"].map(str::to_owned).into_iter();
     let large = ["a", "b", "c"].into_iter().flat_map(|name| [name.to_owned(), name.repeat(11_000)]);
     let request =

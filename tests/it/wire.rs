@@ -1093,7 +1093,8 @@ proptest! {
         });
     }
 
-    /// A replay without the refused targets gives the accepted content, also of damaged bodies.
+    /// A replay without the refused targets gives the accepted content, also of bodies that are
+    /// damaged but still can be read.
     #[test]
     fn a_replay_repeats_what_was_accepted(
         content in any_content(),
