@@ -52,14 +52,6 @@ pub(super) fn without(chunks: Vec<Chunk>, cuts: &[TimeRange]) -> Result<Vec<Chun
     cuts.iter().try_fold(chunks, |left, removed| merge::cut(left, *removed))
 }
 
-/// The points of a chunk in a range.
-pub(super) fn within(chunk: &Chunk, range: TimeRange) -> Result<Vec<Chunk>, ChunkError> {
-    let mut outside = Vec::new();
-    outside.extend(range.start.checked_sub(1).map(|end| TimeRange::new(i64::MIN, end)));
-    outside.extend(range.end.checked_add(1).map(|start| TimeRange::new(start, i64::MAX)));
-    without(vec![chunk.clone()], &outside)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,20 +70,6 @@ mod tests {
     fn times(chunks: &[Chunk]) -> Vec<i64> {
         let points = chunks.iter().flat_map(Chunk::points);
         points.map(|point| point.expect("well-formed").timestamp).collect()
-    }
-
-    #[test]
-    fn a_range_is_taken_out_of_a_chunk() {
-        let chunks = encode_points(&points(0..100));
-        let check = |range: TimeRange| {
-            let inside = within(&chunks[0], range).expect("well-formed");
-            let want: Vec<i64> = (0..100).filter(|at| range.contains(*at)).collect();
-            assert_eq!(times(&inside), want);
-        };
-        check(TimeRange::ALL);
-        check(TimeRange::new(10, 20));
-        check(TimeRange::new(i64::MIN, 0));
-        check(TimeRange::new(100, i64::MAX));
     }
 
     #[test]

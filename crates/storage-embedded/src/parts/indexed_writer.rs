@@ -1,7 +1,7 @@
 //! Writes a part of a flush: a part writer with an index of the labels it was given.
 //!
 //! The index stays in memory until the part is finished. Its size is counted, and
-//! [`ingest_flush`](super::ingest_flush) finishes parts that became large. A merge does not use it: a merge reads values
+//! [`ingest_flush`](super::ingest_flush) finishes parts that became large. A merge does not use it, but reads values
 //! from its input parts.
 
 use promkairos_chunk::Chunk;
@@ -15,17 +15,21 @@ use super::writer::{Finished, PartWriter, Target};
 pub(super) struct IndexedWriter {
     writer: PartWriter,
     index: MemoryIndex,
+    /// What [`Self::growth`] has returned in all.
+    counted: usize,
 }
 
 impl IndexedWriter {
     pub(super) fn new(target: &Target, partition: i64, id: u64) -> Self {
         let writer = PartWriter::new(target, partition, id);
-        Self { writer, index: MemoryIndex::new() }
+        Self { writer, index: MemoryIndex::new(), counted: 0 }
     }
 
-    /// Approximate size in memory, in bytes.
-    pub(super) fn memory(&self) -> usize {
-        self.writer.memory() + self.index.bytes()
+    /// How much its memory has grown since the last call, in bytes; approximate.
+    pub(super) fn growth(&mut self) -> usize {
+        let before = self.counted;
+        self.counted = before.max(self.writer.memory() + self.index.bytes());
+        self.counted - before
     }
 
     /// Adds a series whose labels follow all before, with chunks in order of precedence.

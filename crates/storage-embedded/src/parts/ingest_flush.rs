@@ -9,7 +9,6 @@
 //! urgent, it uses at most half of a core, and so takes twice the time.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
@@ -173,18 +172,11 @@ impl<'a> Writers<'a> {
         // The flush has more days than its counts say.
         let is_new = !open.contains_key(&partition);
         let partition = if is_new && open.len() >= MOST_OPEN { WIDE } else { partition };
-        let new = || IndexedWriter::new(target, partition, store.new_id());
-        let mut before = 0;
-        let writer = match open.entry(partition) {
-            Entry::Vacant(free) => free.insert(new()),
-            Entry::Occupied(known) => {
-                let writer = known.into_mut();
-                before = writer.memory();
-                writer
-            }
-        };
+        let writer = open.entry(partition);
+        let writer =
+            writer.or_insert_with(|| IndexedWriter::new(target, partition, store.new_id()));
         add(writer)?;
-        *bytes = (*bytes + writer.memory()).saturating_sub(before);
+        *bytes += writer.growth();
         Ok(())
     }
 

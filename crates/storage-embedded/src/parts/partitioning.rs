@@ -6,12 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use promkairos_chunk::{Chunk, ChunkError};
-use promkairos_model::TimeRange;
+use promkairos_chunk::{Chunk, ChunkBuilder, ChunkError};
 use promkairos_storage::DayCounts;
 
-use super::cutting;
-use super::names::{WIDE, partition_end, partition_of};
+use super::names::{WIDE, partition_of};
 
 /// Up to this number of days, a flush has a part for each day.
 const FEW_DAYS: usize = 16;
@@ -58,38 +56,29 @@ impl Partitions {
     pub(super) fn split(&self, chunks: &[Chunk]) -> Result<BTreeMap<i64, Vec<Chunk>>, ChunkError> {
         let mut split: BTreeMap<i64, Vec<Chunk>> = BTreeMap::new();
         for chunk in chunks {
-            let (first, last) = (partition_of(chunk.min_time), partition_of(chunk.max_time));
-            if first == last {
-                split.entry(self.at(first)).or_default().push(chunk.clone());
+            if let Some(partition) = self.only(chunk) {
+                split.entry(partition).or_default().push(chunk.clone());
                 continue;
             }
-            let mut rest = vec![chunk.clone()];
-            for day in self.days_of(chunk)? {
-                let range = TimeRange::new(day, partition_end(day));
-                let here = cutting::within(chunk, range)?;
-                if !here.is_empty() {
-                    split.entry(day).or_default().extend(here);
-                }
-                rest = cutting::without(rest, &[range])?;
+            let mut cut: BTreeMap<i64, ChunkBuilder> = BTreeMap::new();
+            for stamped in chunk.stamped_points() {
+                let (point, stamp) = stamped?;
+                cut.entry(self.at(point.timestamp)).or_default().push(&point, stamp);
             }
-            if !rest.is_empty() {
-                split.entry(WIDE).or_default().extend(rest);
+            for (partition, builder) in cut {
+                split.entry(partition).or_default().extend(builder.finish());
             }
         }
         Ok(split)
     }
 
-    /// The days with parts of their own in which a chunk may have points.
-    fn days_of(&self, chunk: &Chunk) -> Result<BTreeSet<i64>, ChunkError> {
+    /// The partition of all points of a chunk, if its first and last time say that it is one.
+    fn only(&self, chunk: &Chunk) -> Option<i64> {
+        let (first, last) = (partition_of(chunk.min_time), partition_of(chunk.max_time));
         match self {
-            Self::Days => {
-                let days = chunk.points().map(|point| Ok(partition_of(point?.timestamp)));
-                days.collect()
-            }
-            Self::Some(days) => {
-                let range = partition_of(chunk.min_time)..=chunk.max_time;
-                Ok(days.range(range).copied().collect())
-            }
+            _ if first == last => Some(self.at(first)),
+            Self::Some(days) if days.range(first..=last).next().is_none() => Some(WIDE),
+            _ => None,
         }
     }
 }
