@@ -12,12 +12,12 @@ use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::config::{Key, KeyTable, SETTINGS, Setting, choices, key_tables};
+use crate::config::{Form, GROUPS, Group, Key, KeyTable, SETTINGS, Setting, key_tables};
 
 use super::CliError;
 use super::output;
 
-/// The text before the table of settings.
+/// The text before the tables of settings.
 const HEAD: &str = "# Settings
 
 After this page you can set everything that can be set, as a flag, as a variable or in a file.
@@ -30,10 +30,10 @@ Durations are written `15s`, `2h`, `1h30m`, `2y`; sizes `512MB`, `8GiB`. The val
 stand behind a `=` or a space, but for `[=true|false]`: such a flag stands alone, which means `true`, or has its value
 behind a `=`. In the file a list may be an array.
 
-`promkairos settings` prints this page, from the definitions that `--help` has.
+Under reload, `yes` means that a change applies when the settings are read again, on SIGHUP or `POST /-/reload`, and
+`restart` that it applies after a restart.
 
-| flag | default | meaning |
-|---|---|---|
+`promkairos settings` prints this page, from the definitions that `--help` has.
 ";
 
 /// The text before the tables of keys.
@@ -60,7 +60,7 @@ pub(super) fn commands() -> [Command; 3] {
 
 /// Runs `settings`.
 pub(super) fn run_settings() -> Result<(), CliError> {
-    output::print(&(page(SETTINGS) + &keys_page(&key_tables())))
+    output::print(&(page(&GROUPS) + &keys_page(&key_tables())))
 }
 
 /// Runs `completions` for the whole command line.
@@ -78,7 +78,7 @@ fn completed(command: Command) -> Command {
         command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
     let command = command.mut_args(|argument| {
         let setting = SETTINGS.iter().find(|setting| setting.key() == argument.get_id().as_str());
-        let words = setting.map_or(&[][..], choices);
+        let words = setting.map_or(&[][..], Setting::words);
         let takes_value = argument.get_action().takes_values();
         let value =
             argument.get_value_names().and_then(|names| names.first()).map(|name| name.as_str());
@@ -126,22 +126,30 @@ fn without_help(command: Command) -> Command {
     names.into_iter().fold(command, |command, name| command.mut_subcommand(name, without_help))
 }
 
-/// The page of all settings.
-fn page(settings: &[Setting]) -> String {
+/// The page of all settings, a table for each group.
+fn page(groups: &[Group]) -> String {
     let mut text = HEAD.to_owned();
-    for setting in settings {
-        let Setting { name, value, default, .. } = setting;
-        let help = setting.meaning();
-        let default = default.map_or_else(String::new, |text| format!("`{text}`"));
-        let flag = match *value {
-            // After a space the value would be a command.
-            "true|false" => format!(r"`--{name}[=true\|false]`"),
-            value => format!("`--{name}` {}", escaped(value)),
-        };
-        writeln!(text, "| {flag} | {default} | {} |", escaped(&help))
-            .expect("writing to a String does not fail");
+    for Group { title, settings } in groups {
+        let rows: String = settings.iter().map(row).collect();
+        write!(
+            text,
+            "\n## {title}\n\n| flag | default | reload | meaning |\n|---|---|---|---|\n{rows}"
+        )
+        .expect("writing to a String does not fail");
     }
     text
+}
+
+fn row(setting: &Setting) -> String {
+    let name = setting.name;
+    let flag = match setting.form {
+        // After a space the value would be a command.
+        Form::Switch => format!(r"`--{name}[=true\|false]`"),
+        form => format!("`--{name}` {}", escaped(form.label())),
+    };
+    let default = setting.default.map_or_else(String::new, |text| format!("`{text}`"));
+    let reload = if setting.is_reloadable { "yes" } else { "restart" };
+    format!("| {flag} | {default} | {reload} | {} |\n", escaped(&setting.meaning()))
 }
 
 /// The tables of keys, each under a heading.
@@ -181,7 +189,10 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+
     use super::*;
+    use crate::config::{Config, ConfigError, arguments, is_live};
 
     #[test]
     fn a_table_a_place_with_a_row_a_key() {
@@ -208,21 +219,54 @@ mod tests {
         );
     }
 
+    /// The row is all that makes a setting: no other table names it.
     #[test]
-    fn a_row_a_setting_that_markdown_shows_as_it_is() {
-        let setting = |name, value, default, help| Setting { name, value, default, help };
-        let settings = [
-            setting("a-b", "true|false", Some("false"), "Make __type__ of {\"n_.*\" = 1}"),
-            setting("c", "FILE", None, "[a] <b>"),
-        ];
-        let page = page(&settings);
-        let rows: Vec<&str> = page.lines().skip_while(|line| !line.starts_with("|---")).collect();
-        assert_eq!(
-            rows[1..],
-            [
-                r#"| `--a-b[=true\|false]` | `false` | Make \_\_type\_\_ of {"n\_.\*" = 1} |"#,
-                r"| `--c` FILE |  | \[a] \<b> |",
-            ]
+    fn a_row_is_flag_variable_key_help_completion_and_line_of_the_page() {
+        let command = Command::new("t").args(arguments());
+        let completed = completed(command.clone());
+        let page = include_str!("../../docs/settings.md");
+        assert!(page.starts_with(&super::page(&GROUPS)), "docs/settings.md is not of this table");
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        for setting in SETTINGS {
+            let (name, key, variable) = (setting.name, setting.key(), setting.variable());
+            assert_eq!(
+                (key.replace('_', "-"), variable.to_lowercase()),
+                (name.into(), format!("promkairos_{key}"))
+            );
+            let flag =
+                completed.get_arguments().find(|flag| flag.get_id() == key.as_str()).expect(name);
+            assert_eq!(
+                (flag.get_long(), flag.get_env()),
+                (Some(name), Some(OsStr::new(&variable)))
+            );
+            let words: Vec<String> =
+                flag.get_possible_values().iter().map(|word| word.get_name().to_owned()).collect();
+            assert_eq!(words, setting.words(), "{name}");
+            let help = flag.get_help().expect(name).to_string();
+            assert!(help.starts_with(&setting.meaning()), "{help}");
+            let line = row(setting);
+            assert!(line.contains(if is_live(name) { "| yes |" } else { "| restart |" }), "{line}");
+            assert!(page.contains(&line), "{line}");
+            // Whatever the value is, the key is known.
+            std::fs::write(file.path(), format!("{key} = \"\"\n")).expect("written");
+            let matches = command.clone().get_matches_from(["t"]);
+            let read = Config::check(&matches, Some(file.path()));
+            assert!(!matches!(read, Err(ConfigError::UnknownKey { .. })), "{name}");
+        }
+    }
+
+    #[test]
+    fn markdown_shows_a_row_as_it_is() {
+        let [traces, types, clusters] =
+            ["trace-sampling", "type-and-unit-labels", "cassandra-read-clusters"]
+                .map(|name| row(SETTINGS.iter().find(|setting| setting.name == name).expect(name)));
+        assert!(
+            traces.starts_with("| `--trace-sampling` SHARE | `0.1` | restart | Share of"),
+            "{traces}"
         );
+        let start = r"| `--type-and-unit-labels[=true\|false]` | `false` | restart | Make labels \_\_type\_\_ and ";
+        assert!(types.starts_with(start), "{types}");
+        let start = r"| `--cassandra-read-clusters` LIST\|TABLE |  | restart | Clusters";
+        assert!(clusters.starts_with(start) && clusters.contains(r": \[{name = "), "{clusters}");
     }
 }

@@ -1,7 +1,6 @@
 //! Fixed minimum and maximum of settings, enforced when they are read and named in the help and on the
 //! reference page. Bounds that depend on other settings are checked where those settings are read.
 
-use crate::limits;
 use crate::model::ShownSize;
 
 /// The bounds of a setting.
@@ -18,38 +17,20 @@ enum Unit {
     Size,
 }
 
-const fn number(most: usize) -> Bounds {
+/// From 1 to `most`.
+pub(super) const fn number(most: usize) -> Bounds {
     Bounds { least: 1, most: most as u64, unit: Unit::Number }
 }
 
-const fn size(least: u64, most: usize) -> Bounds {
+/// A size from `least` to `most` bytes.
+pub(super) const fn size(least: u64, most: usize) -> Bounds {
     Bounds { least, most: most as u64, unit: Unit::Size }
 }
 
 /// No upper bound.
-const ANY: usize = usize::MAX;
-
-/// All settings that have fixed bounds.
-const BOUNDS: [(&str, Bounds); 11] = [
-    ("wal-limit", size(64 << 20, ANY)),
-    ("flush-memory", size(16 << 20, ANY)),
-    ("max-request-body-size", size(1 << 10, limits::MAX_BODY_BYTES)),
-    ("max-decoded-body-size", size(1 << 10, limits::MAX_DECODED_BYTES)),
-    ("max-series-per-request", number(limits::MAX_SERIES_PER_REQUEST)),
-    ("max-samples-per-request", number(limits::MAX_SAMPLES_PER_REQUEST)),
-    ("max-labels-per-series", number(limits::LABEL_LIMITS.labels)),
-    ("max-label-name-size", size(8, limits::LABEL_LIMITS.name_bytes)),
-    ("max-label-value-size", size(8, limits::LABEL_LIMITS.value_bytes)),
-    ("max-labels-size", size(16, limits::LABEL_LIMITS.total_bytes)),
-    ("query-max-depth", number(limits::MAX_QUERY_DEPTH)),
-];
+pub(super) const ANY: usize = usize::MAX;
 
 impl Bounds {
-    /// The bounds of a setting; `None` = it has no fixed bounds.
-    pub(super) fn of(name: &str) -> Option<Self> {
-        BOUNDS.iter().find(|(known, _)| *known == name).map(|(_, bounds)| *bounds)
-    }
-
     /// Refuses a value outside the bounds; the error names them.
     pub(super) fn check(self, value: u64) -> Result<(), String> {
         match (self.least..=self.most).contains(&value) {
@@ -82,22 +63,7 @@ impl Unit {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{SETTINGS, parse_size};
     use super::*;
-
-    #[test]
-    fn bounds_are_of_settings_that_say_them_in_the_help() {
-        for (name, bounds) in BOUNDS {
-            let setting = SETTINGS.iter().find(|setting| setting.name == name).expect(name);
-            let meaning = setting.meaning();
-            assert!(meaning.ends_with(&format!("; {}", bounds.told())), "{name}: {meaning}");
-            // The bounds allow more than the default.
-            if let (Some(text), Unit::Size) = (setting.default, bounds.unit) {
-                let default = parse_size(text).expect(name);
-                assert!((bounds.least..=bounds.most).contains(&default), "{name}: {default}");
-            }
-        }
-    }
 
     #[test]
     fn they_are_told_in_the_units_of_people() {

@@ -1,66 +1,11 @@
-//! The differences between two readings of the settings, and which of them apply without a restart.
+//! The differences between two readings of the settings. Which of them apply without a restart is in the table of
+//! settings.
 
 use super::cassandra::tls::FILES;
 use super::{CassandraConfig, Config};
 
-/// Settings that apply as soon as they are read again.
-const LIVE: [&str; 47] = [
-    "cassandra-username",
-    PASSWORD_FILE,
-    FILES[0],
-    FILES[1],
-    FILES[2],
-    "cassandra-ttl-by-metric",
-    "tag-indexed-row-key-lookup-metrics",
-    "retention",
-    "max-concurrent-requests",
-    "max-request-body-size",
-    "max-decoded-body-size",
-    "max-series-per-request",
-    "max-samples-per-request",
-    "max-samples-per-second",
-    "max-sample-age",
-    "max-sample-lead",
-    "max-active-series",
-    "max-active-series-per-metric",
-    "max-metadata-size",
-    "series-limit-answer",
-    "max-labels-per-series",
-    "max-label-name-size",
-    "max-label-value-size",
-    "max-labels-size",
-    "max-label-results",
-    "max-label-results-size",
-    "label-max-concurrency",
-    "label-max-wait",
-    "query-timeout",
-    "query-max-series",
-    "query-max-samples-read",
-    "query-max-duration",
-    "query-max-samples",
-    "query-max-memory",
-    "query-max-concurrency",
-    "query-max-queue",
-    "query-max-depth",
-    "query-lookback-delta",
-    "promql-experimental",
-    "promql-delayed-name-removal",
-    "use-start-timestamps",
-    "promql-unquoted-utf8-names",
-    "slow-query-log",
-    "external-labels",
-    "scrape-interval",
-    "evaluation-interval",
-    "log-level",
-];
-
 /// A setting whose file may change while the setting's own text stays the same.
 const PASSWORD_FILE: &str = "cassandra-password-file";
-
-/// Whether a setting applies as soon as it is read again, without a restart.
-pub fn is_live(name: &str) -> bool {
-    LIVE.contains(&name)
-}
 
 /// The names of the settings whose text differs, in the order of the help. Settings that name files
 /// with passwords or certificates of any cluster differ if the content of the file does.
@@ -91,21 +36,13 @@ fn differ<T: PartialEq>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Config, SETTINGS, arguments};
+    use super::super::{Config, arguments, is_live};
     use super::*;
 
     fn load(settings: &[&str]) -> Config {
         let arguments_of = std::iter::once("promkairos").chain(settings.iter().copied());
         let command = clap::Command::new("promkairos").args(arguments());
         Config::load(&command.try_get_matches_from(arguments_of).expect("known")).expect("valid")
-    }
-
-    #[test]
-    fn what_is_live_is_a_setting() {
-        for name in &LIVE {
-            assert!(SETTINGS.iter().any(|setting| setting.name == *name), "{name}");
-        }
-        assert!(!is_live("listen") && is_live("retention") && is_live("log-level"));
     }
 
     #[test]

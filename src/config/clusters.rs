@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use super::arguments::nearest;
 use super::keys::{Key, KeyTable, REFUSED};
 use super::raw::Raw;
-use super::settings::SETTINGS;
+use super::settings;
 use super::table::{EntryError, below, value_of};
 use super::{CassandraConfig, Config, ConfigError, Shown, StoreConfig};
 
@@ -135,8 +135,7 @@ fn key(&(name, setting, unsaid): &(&'static str, &'static str, Unsaid)) -> Key {
         Unsaid::Refused => REFUSED,
         Unsaid::AsForWrites => "as for the cluster that is written to",
         Unsaid::Unset => {
-            let setting = SETTINGS.iter().find(|known| known.name == setting);
-            setting.and_then(|setting| setting.default).unwrap_or("not set")
+            settings::find(setting).and_then(|setting| setting.default).unwrap_or("not set")
         }
     };
     Key { name, help: format!("As --{setting}, for this cluster").into(), unsaid }

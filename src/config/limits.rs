@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::bounds::Bounds;
 use super::raw::Raw;
+use super::settings;
 use super::{ConfigError, HttpConfig, MemoryConfig, choice, count, duration, parse_size, positive};
 use crate::limits;
 use crate::model::{LabelLimits, MAX_SAMPLE_AGE, MAX_SAMPLE_LEAD, ShownSize, TimeLimits};
@@ -174,16 +174,17 @@ fn metadata_bytes(raw: &Raw, memory: &MemoryConfig) -> Result<usize, ConfigError
     Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
-/// A number of at least 1, within its [`Bounds`].
+/// A number of at least 1, within the bounds of its row.
 pub(super) fn up_to(raw: &Raw, name: &'static str) -> Result<usize, ConfigError> {
     let count = count(raw, name, 1)?;
     within(raw, name, count as u64)?;
     Ok(count)
 }
 
-/// Refuses a value that is not within the [`Bounds`] of its setting.
+/// Refuses a value that is not within the bounds of its setting.
 pub(super) fn within(raw: &Raw, name: &'static str, value: u64) -> Result<(), ConfigError> {
-    let bounds = Bounds::of(name).expect("a setting with bounds");
+    let bounds = settings::find(name).and_then(|setting| setting.bounds);
+    let bounds = bounds.expect("a setting with bounds");
     bounds.check(value).map_err(|reason| raw.refuse(name, reason))
 }
 
@@ -197,7 +198,7 @@ fn time_unless_zero(raw: &Raw, name: &'static str) -> Result<Option<Duration>, C
     duration(raw, name).map(|time| (!time.is_zero()).then_some(time))
 }
 
-/// A size within its [`Bounds`], in bytes.
+/// A size within the bounds of its row, in bytes.
 fn size(raw: &Raw, name: &'static str) -> Result<usize, ConfigError> {
     let bytes = parse_size(raw.required(name)).map_err(|error| raw.refuse(name, error))?;
     within(raw, name, bytes)?;

@@ -1,7 +1,8 @@
 //! The settings of the program's own log: its format and its filter.
 
 use super::raw::Raw;
-use super::{ConfigError, choice};
+use super::setting::Setting;
+use super::{ConfigError, choice, settings};
 use crate::telemetry::{LogConfig, LogFormat};
 
 pub(super) fn from_raw(raw: &Raw) -> Result<LogConfig, ConfigError> {
@@ -12,9 +13,10 @@ pub(super) fn from_raw(raw: &Raw) -> Result<LogConfig, ConfigError> {
 /// A level, or comma-separated levels of targets. `tracing` takes a single unknown word for a target,
 /// so a misspelt level would silently match nothing; it is refused.
 fn log_filter(raw: &Raw) -> Result<String, ConfigError> {
-    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
-    let text = raw.required("log-level");
-    let is_level = |word: &str| LEVELS.iter().any(|level| level.eq_ignore_ascii_case(word));
+    const NAME: &str = "log-level";
+    let text = raw.required(NAME);
+    let levels = settings::find(NAME).map_or(&[][..], Setting::words);
+    let is_level = |word: &str| levels.iter().any(|level| level.eq_ignore_ascii_case(word));
     let is_target =
         |word: &str| !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || c == '=');
     let fits = text.split(',').all(|part| match part.split_once('=') {
@@ -22,10 +24,10 @@ fn log_filter(raw: &Raw) -> Result<String, ConfigError> {
         None => is_level(part),
     });
     if !fits || text.parse::<tracing_subscriber::filter::Targets>().is_err() {
-        let levels = LEVELS.join(", ");
+        let levels = levels.join(", ");
         let reason =
             format!("must be one of {levels}, or a filter such as info,promkairos::storage=debug");
-        return Err(raw.refuse("log-level", reason));
+        return Err(raw.refuse(NAME, reason));
     }
     Ok(text.to_owned())
 }

@@ -10,7 +10,6 @@ mod arguments;
 mod bounds;
 mod cassandra;
 mod changes;
-mod choices;
 mod clusters;
 mod digest;
 mod environment;
@@ -46,8 +45,7 @@ use clap::ArgMatches;
 
 pub use arguments::arguments;
 pub use cassandra::{CassandraConfig, Compression, Consistency, Credentials, TlsConfig};
-pub use changes::{changed, is_live};
-pub use choices::choices;
+pub use changes::changed;
 pub use clusters::{Cluster, ReadClusterConfig};
 pub(crate) use file::read_secret;
 pub use global::GlobalConfig;
@@ -60,8 +58,8 @@ pub use origins::AllowedOrigins;
 pub use queries::{Language, QueryConfig};
 pub use raw::{Origin, Said, Shown};
 pub use read_cache::{FIRST_CACHE_AGE, ReadCacheConfig};
-pub use setting::Setting;
-pub use settings::SETTINGS;
+pub use setting::{Form, Group, Setting};
+pub use settings::{GROUPS, SETTINGS, is_live};
 pub use tag_index::{IndexedTags, TagIndexConfig};
 pub use traces::parse_trace_headers;
 pub use units::{UnitError, parse_duration, parse_size};
@@ -282,7 +280,7 @@ impl Config {
     }
 
     fn to_serve(raw: Raw) -> Result<Self, ConfigError> {
-        let of_cassandra = raw.said(is_of_cassandra);
+        let of_cassandra = raw.first_said(settings::CASSANDRA);
         let refused = of_cassandra.map(|name| raw.refuse(name, "needs --store cassandra"));
         let (web, traces) = (web(&raw)?, traces::from_raw(&raw)?);
         let mut config = Self { web, traces, ..Self::from_raw(raw)? };
@@ -331,11 +329,6 @@ impl Config {
     pub fn keeps_files(&self) -> bool {
         !matches!(self.store, StoreConfig::Cassandra { ack: Ack::Store, .. })
     }
-}
-
-/// Whether only the Cassandra store uses a setting.
-fn is_of_cassandra(name: &str) -> bool {
-    ["cassandra-", "tag-index", "kairosdb-"].iter().any(|beginning| name.starts_with(beginning))
 }
 
 /// The address of a server with these settings, for its clients; no other setting is read.

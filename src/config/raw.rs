@@ -11,10 +11,10 @@ use clap::ArgMatches;
 use clap::parser::ValueSource;
 use toml::de::{DeTable, DeValue};
 
-use super::arguments::{Shape, nearest};
+use super::arguments::nearest;
 use super::kairosdb_conf::{self, KairosDbConf};
-use super::setting::Setting;
-use super::settings::SETTINGS;
+use super::setting::{Form, Setting};
+use super::settings::{self, SETTINGS};
 use super::table::{self, EntryError, Lines};
 use super::{ConfigError, environment, file};
 
@@ -172,7 +172,7 @@ impl Raw {
 
     /// The text of a setting.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
-        debug_assert!(SETTINGS.iter().any(|setting| setting.name == name), "{name}");
+        debug_assert!(settings::find(name).is_some(), "{name}");
         self.values.get(name).map(|(value, _)| value.as_str())
     }
 
@@ -186,15 +186,14 @@ impl Raw {
         self.values.iter().map(|(name, (value, _))| (*name, value.clone())).collect()
     }
 
-    /// The first setting picked by `wanted` that was given. Values taken over from a KairosDB count
-    /// as given by the setting that names its file.
-    pub(super) fn said(&self, wanted: impl Fn(&str) -> bool) -> Option<&'static str> {
-        let is_said = |name| {
+    /// The first of these settings that was given. Values taken over from a KairosDB count as given
+    /// by the setting that names its file.
+    pub(super) fn first_said(&self, settings: &'static [Setting]) -> Option<&'static str> {
+        let is_said = |name: &&str| {
             let origin = self.values.get(name).map(|(_, origin)| origin);
             origin.is_some_and(|o| !matches!(o, Origin::Default | Origin::KairosDb { .. }))
         };
-        let mut names = SETTINGS.iter().map(|setting| setting.name);
-        names.find(|name| wanted(name) && is_said(*name))
+        settings.iter().map(|setting| setting.name).find(is_said)
     }
 
     /// All settings that were given, in the order of the help.
@@ -216,7 +215,7 @@ impl Raw {
 
     /// Sets a value. `None` = the default.
     pub(super) fn set(&mut self, name: &'static str, value: Option<String>) {
-        let default = || SETTINGS.iter().find(|setting| setting.name == name)?.default;
+        let default = || settings::find(name)?.default;
         match value.or_else(|| default().map(str::to_owned)) {
             Some(value) => drop(self.values.insert(name, (value, Origin::Default))),
             None => drop(self.values.remove(name)),
@@ -225,7 +224,8 @@ impl Raw {
 
     /// An error about the value of a setting. A list or a table is not repeated.
     pub(super) fn refuse(&self, name: &'static str, reason: impl fmt::Display) -> ConfigError {
-        if SETTINGS.iter().any(|setting| setting.name == name && setting.is_structured()) {
+        let form = settings::find(name).map(|setting| setting.form);
+        if matches!(form, Some(Form::Table | Form::ListOrTable)) {
             return self.refuse_entry(name, &EntryError::new("", reason));
         }
         let (value, origin) = match self.values.get(name) {
@@ -332,20 +332,20 @@ impl Raw {
                 });
             };
             let origin = Origin::File { path: path.into(), line };
-            let value = match (setting.shape(), value.get_ref()) {
-                (Shape::ListOrTable, value @ (DeValue::Array(_) | DeValue::Table(_)))
-                | (Shape::Table, value @ DeValue::Table(_)) => {
+            let value = match (setting.form, value.get_ref()) {
+                (Form::ListOrTable, value @ (DeValue::Array(_) | DeValue::Table(_)))
+                | (Form::Table, value @ DeValue::Table(_)) => {
                     self.lines.insert(setting.name, table::lines(value, &line_of));
                     // Kept only for its origin, in case it is refused.
                     self.values.insert(setting.name, (String::new(), origin.clone()));
                     let text = table::text_of(value);
                     Ok(text.map_err(|error| self.refuse_entry(setting.name, &error))?)
                 }
-                (Shape::List, DeValue::Array(items)) => {
-                    let items = items.iter().map(|item| scalar(setting, item.get_ref()));
+                (form, DeValue::Array(items)) if form.is_list() => {
+                    let items = items.iter().map(|item| scalar(form, item.get_ref()));
                     items.collect::<Result<Vec<_>, _>>().map(|items| items.join(","))
                 }
-                (_, value) => scalar(setting, value),
+                (form, value) => scalar(form, value),
             };
             let value = value.map_err(|why| ConfigError::Toml {
                 path: path.into(),
@@ -365,24 +365,19 @@ fn line_of(lines: &Lines, entry: &str) -> Option<usize> {
 }
 
 /// The text of a scalar, or why it is not one. Whole numbers in any radix become decimal.
-fn scalar(setting: &Setting, value: &DeValue<'_>) -> Result<String, &'static str> {
-    match value {
-        DeValue::String(text) => Ok(text.to_string()),
-        DeValue::Array(_) if setting.shape() != Shape::List => Err("must not be a list"),
-        _ if setting.is_text() => Err(match setting.shape() {
-            Shape::Scalar => "must be a string",
-            Shape::List => "must be a string, or a list of strings",
-            Shape::Table => "must be a table, or a string with one",
-            Shape::ListOrTable => "must be a string, a list or a table",
-        }),
-        DeValue::Integer(number) if number.radix() == 10 => Ok(number.as_str().to_owned()),
-        DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix())
+fn scalar(form: Form, value: &DeValue<'_>) -> Result<String, &'static str> {
+    match (value, form.refusal_of_scalars()) {
+        (DeValue::String(text), _) => Ok(text.to_string()),
+        (DeValue::Array(_), _) if !form.is_list() => Err("must not be a list"),
+        (_, Some(refusal)) => Err(refusal),
+        (DeValue::Integer(number), None) if number.radix() == 10 => Ok(number.as_str().to_owned()),
+        (DeValue::Integer(number), None) => u64::from_str_radix(number.as_str(), number.radix())
             .map(|number| number.to_string())
             .map_err(|_| "is a number beyond 64 bits"),
-        DeValue::Float(number) => Ok(number.as_str().to_owned()),
-        DeValue::Boolean(flag) => Ok(flag.to_string()),
-        DeValue::Array(_) => Err("must not be a list"),
-        _ => Err("must be a string, a number or true/false"),
+        (DeValue::Float(number), None) => Ok(number.as_str().to_owned()),
+        (DeValue::Boolean(switch), None) => Ok(switch.to_string()),
+        (DeValue::Array(_), None) => Err("must not be a list"),
+        (_, None) => Err("must be a string, a number or true/false"),
     }
 }
 
