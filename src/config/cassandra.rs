@@ -1,17 +1,16 @@
-//! Settings of the Cassandra store.
+//! Settings of one cluster of the Cassandra store. `clusters` adds the others.
 
 pub(super) mod tls;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::ArgMatches;
-
+use super::error::ConfigError;
+use super::memory::MemoryConfig;
 use super::raw::Raw;
-use super::{
-    ConfigError, MemoryConfig, ReadCacheConfig, ReadClusterConfig, TagIndexConfig, choice,
-    clusters, duration, file, positive, ttl_by_metric,
-};
+use super::read_cache::ReadCacheConfig;
+use super::tag_index::TagIndexConfig;
+use super::{file, ttl_by_metric};
 use crate::model::Secret;
 use crate::storage::cassandra::Replication;
 pub use tls::TlsConfig;
@@ -55,6 +54,19 @@ pub struct CassandraConfig {
     pub read_clusters: Vec<ReadClusterConfig>,
     /// The cluster for metadata; `None` = this one.
     pub metadata_cluster: Option<Box<Self>>,
+}
+
+/// A cluster with older data.
+#[derive(Debug, Clone)]
+pub struct ReadClusterConfig {
+    /// Its name in errors.
+    pub name: String,
+    /// First time that it is read for, in milliseconds since 1970; `None` = no lower bound.
+    pub start: Option<i64>,
+    /// Last time that it is read for, likewise; `None` = no upper bound.
+    pub end: Option<i64>,
+    /// How to reach it.
+    pub cassandra: CassandraConfig,
 }
 
 /// How many replicas must have answered.
@@ -101,11 +113,6 @@ pub enum Compression {
 }
 
 impl CassandraConfig {
-    /// Loads only the settings of Cassandra, whichever store is chosen.
-    pub fn load(matches: &ArgMatches) -> Result<Self, ConfigError> {
-        Self::from_raw(&Raw::gather(matches)?)
-    }
-
     /// The same settings for another keyspace at `host[:port]`, comma-separated; an error says what
     /// is wrong with these arguments.
     pub fn elsewhere(&self, hosts: &str, keyspace: &str) -> Result<Self, String> {
@@ -114,13 +121,14 @@ impl CassandraConfig {
         Ok(Self { contact_points, keyspace: keyspace.to_owned(), ..self.clone() })
     }
 
+    /// One cluster, without the others.
     pub(super) fn from_raw(raw: &Raw) -> Result<Self, ConfigError> {
         let max_in_flight = raw.required("cassandra-max-in-flight");
         let max_in_flight = match max_in_flight.parse() {
             Ok(number @ 1..=32_768) => number,
             _ => return Err(raw.refuse("cassandra-max-in-flight", "must be from 1 to 32768")),
         };
-        let request_timeout = positive(raw, "cassandra-request-timeout")?;
+        let request_timeout = raw.positive("cassandra-request-timeout")?;
         Ok(Self {
             contact_points: contact_points(raw)?,
             keyspace: keyspace(raw)?,
@@ -130,8 +138,7 @@ impl CassandraConfig {
             write_consistency: consistency(raw, "cassandra-write-consistency")?,
             credentials: credentials(raw)?,
             tls: TlsConfig::from_raw(raw)?,
-            compression: choice(
-                raw,
+            compression: raw.choice(
                 "cassandra-compression",
                 &[
                     ("none", Compression::None),
@@ -146,8 +153,8 @@ impl CassandraConfig {
             keep_unsynced: keep_unsynced(raw)?,
             ttl_by_metric: ttl_by_metric::from_raw(raw)?,
             tag_index: TagIndexConfig::from_raw(raw)?,
-            read_clusters: clusters::read_clusters(raw)?,
-            metadata_cluster: clusters::metadata_cluster(raw)?,
+            read_clusters: Vec::new(),
+            metadata_cluster: None,
         })
     }
 }
@@ -156,7 +163,7 @@ fn keep_unsynced(raw: &Raw) -> Result<Option<Duration>, ConfigError> {
     const NAME: &str = "cassandra-keep-unsynced";
     match raw.required(NAME) {
         "auto" => Ok(None),
-        _ => duration(raw, NAME).map(Some),
+        _ => raw.duration(NAME).map(Some),
     }
 }
 
@@ -257,8 +264,7 @@ fn read_consistency(raw: &Raw) -> Result<Consistency, ConfigError> {
 }
 
 fn consistency(raw: &Raw, name: &'static str) -> Result<Consistency, ConfigError> {
-    choice(
-        raw,
+    raw.choice(
         name,
         &[
             ("ONE", Consistency::One),
@@ -288,21 +294,9 @@ fn credentials(raw: &Raw) -> Result<Option<Credentials>, ConfigError> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::super::{Config, StoreConfig, arguments};
+mod tests {
+    use super::super::testing::{load as load_all, load_cassandra as load};
     use super::*;
-
-    pub(in super::super) fn load(settings: &[&str]) -> Result<CassandraConfig, String> {
-        let fixed = ["promkairos", "--store=cassandra"];
-        let matches = clap::Command::new("promkairos")
-            .args(arguments())
-            .try_get_matches_from(fixed.iter().chain(settings))
-            .map_err(|error| error.to_string())?;
-        match Config::load(&matches).map_err(|error| error.to_string())?.store {
-            StoreConfig::Cassandra { cassandra, .. } => Ok(*cassandra),
-            StoreConfig::Embedded => panic!("embedded"),
-        }
-    }
 
     #[test]
     fn defaults() {
@@ -383,10 +377,7 @@ pub(super) mod tests {
         assert_eq!(config.write_consistency, Consistency::All);
         assert_eq!(config.read_consistency, Consistency::LocalQuorum);
         assert_eq!(config.tag_index.metrics.keys().collect::<Vec<_>>(), ["m"]);
-        let fixed = ["promkairos", "--store=cassandra"];
-        let matches = clap::Command::new("promkairos").args(arguments());
-        let matches = matches.get_matches_from(fixed.iter().chain(&settings));
-        let whole = Config::load(&matches).expect("valid");
+        let whole = load_all(&[&["--store=cassandra"][..], &settings[..]].concat()).expect("valid");
         assert_eq!(whole.retention, Some(Duration::from_secs(60)));
         assert_eq!(whole.kairosdb.ignored, ["query_limit"]);
         assert_eq!(whole.kairosdb.taken.len(), 3, "{:?}", whole.kairosdb.taken);

@@ -1,8 +1,10 @@
 //! The differences between two readings of the settings. Which of them apply without a restart is in the table of
 //! settings.
 
+use super::cassandra::CassandraConfig;
 use super::cassandra::tls::FILES;
-use super::{CassandraConfig, Config};
+use super::root::Config;
+use super::settings::SETTINGS;
 
 /// A setting whose file may change while the setting's own text stays the same.
 const PASSWORD_FILE: &str = "cassandra-password-file";
@@ -10,7 +12,7 @@ const PASSWORD_FILE: &str = "cassandra-password-file";
 /// The names of the settings whose text differs, in the order of the help. Settings that name files
 /// with passwords or certificates of any cluster differ if the content of the file does.
 pub fn changed(one: &Config, other: &Config) -> Vec<&'static str> {
-    let names = super::SETTINGS.iter().map(|setting| setting.name);
+    let names = SETTINGS.iter().map(|setting| setting.name);
     let holds_other = |name: &str| match name {
         PASSWORD_FILE => differ(one, other, |cluster| cluster.credentials.clone()),
         name => {
@@ -36,13 +38,12 @@ fn differ<T: PartialEq>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Config, arguments, is_live};
+    use super::super::settings::is_live;
+    use super::super::testing;
     use super::*;
 
     fn load(settings: &[&str]) -> Config {
-        let arguments_of = std::iter::once("promkairos").chain(settings.iter().copied());
-        let command = clap::Command::new("promkairos").args(arguments());
-        Config::load(&command.try_get_matches_from(arguments_of).expect("known")).expect("valid")
+        testing::load(settings).expect("valid")
     }
 
     #[test]

@@ -11,57 +11,20 @@
 //! out is as for the write cluster, except login, TLS, data centre and indexed tags, which are of
 //! one cluster alone. Errors name an entry and never its value, which may be a misplaced password.
 
+use clap::ArgMatches;
 use jiff::Timestamp;
 
 use super::arguments::nearest;
+use super::cassandra::{CassandraConfig, ReadClusterConfig};
+use super::error::{ConfigError, Shown};
 use super::keys::{Key, KeyTable, REFUSED};
 use super::raw::Raw;
 use super::settings;
 use super::table::{EntryError, below, value_of};
-use super::{CassandraConfig, Config, ConfigError, Shown, StoreConfig};
 
 /// The settings' names.
-pub(super) const READ: &str = "cassandra-read-clusters";
-pub(super) const METADATA: &str = "cassandra-metadata-cluster";
-
-/// One of the clusters of the configuration.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Cluster {
-    /// The cluster that is written to.
-    Write,
-    /// A cluster with older data, by its name.
-    Read(String),
-    /// The cluster for metadata.
-    Metadata,
-}
-
-impl Config {
-    /// All clusters in a fixed order, and how each is reached.
-    pub fn clusters(&self) -> impl Iterator<Item = (Cluster, &CassandraConfig)> {
-        let write: Option<&CassandraConfig> = match &self.store {
-            StoreConfig::Cassandra { cassandra, .. } => Some(cassandra),
-            StoreConfig::Embedded => None,
-        };
-        let read = write.into_iter().flat_map(|cassandra| &cassandra.read_clusters);
-        let read = read.map(|one| (Cluster::Read(one.name.clone()), &one.cassandra));
-        let metadata = write.and_then(|cassandra| cassandra.metadata_cluster.as_deref());
-        let all = write.map(|cassandra| (Cluster::Write, cassandra)).into_iter().chain(read);
-        all.chain(metadata.map(|cassandra| (Cluster::Metadata, cassandra)))
-    }
-}
-
-/// A cluster with older data.
-#[derive(Debug, Clone)]
-pub struct ReadClusterConfig {
-    /// Its name in errors.
-    pub name: String,
-    /// First time that it is read for, in milliseconds since 1970; `None` = no lower bound.
-    pub start: Option<i64>,
-    /// Last time that it is read for, likewise; `None` = no upper bound.
-    pub end: Option<i64>,
-    /// How to reach it.
-    pub cassandra: CassandraConfig,
-}
+const READ: &str = "cassandra-read-clusters";
+const METADATA: &str = "cassandra-metadata-cluster";
 
 /// The entry that is itself a list or a table.
 const INDEXED: &str = "tag_indexed_row_key_lookup_metrics";
@@ -143,8 +106,25 @@ fn key(&(name, setting, unsaid): &(&'static str, &'static str, Unsaid)) -> Key {
 
 type Table = serde_json::Map<String, serde_json::Value>;
 
+impl CassandraConfig {
+    /// Loads only the settings of Cassandra, whichever store is chosen.
+    pub fn load(matches: &ArgMatches) -> Result<Self, ConfigError> {
+        Self::with_clusters(&Raw::gather(matches)?)
+    }
+
+    /// The cluster that is written to, with the other clusters.
+    pub(super) fn with_clusters(raw: &Raw) -> Result<Self, ConfigError> {
+        let write = Self::from_raw(raw)?;
+        Ok(Self {
+            read_clusters: read_clusters(raw)?,
+            metadata_cluster: metadata_cluster(raw)?,
+            ..write
+        })
+    }
+}
+
 /// The clusters with older data.
-pub(super) fn read_clusters(raw: &Raw) -> Result<Vec<ReadClusterConfig>, ConfigError> {
+fn read_clusters(raw: &Raw) -> Result<Vec<ReadClusterConfig>, ConfigError> {
     let Some(text) = raw.get(READ) else { return Ok(Vec::new()) };
     parse_read_clusters(raw, text.trim()).map_err(|error| raw.refuse_entry(READ, &error))
 }
@@ -186,7 +166,7 @@ fn read_cluster(raw: &Raw, path: &str, mut table: Table) -> Result<ReadClusterCo
 }
 
 /// The cluster for metadata.
-pub(super) fn metadata_cluster(raw: &Raw) -> Result<Option<Box<CassandraConfig>>, ConfigError> {
+fn metadata_cluster(raw: &Raw) -> Result<Option<Box<CassandraConfig>>, ConfigError> {
     const FORM: &str = "must be a table with contact_points";
     let Some(text) = raw.get(METADATA) else { return Ok(None) };
     let parsed = || {
@@ -217,7 +197,7 @@ fn cluster(
         };
         return Err(EntryError::new(below(path, key), format!("unknown entry{hint}")));
     }
-    let mut own = raw.without(&[READ, METADATA]);
+    let mut own = raw.clone();
     for (key, setting, unsaid) in ENTRIES {
         match (table.remove(key), unsaid) {
             (Some(value), _) => own.set(setting, Some(text_of(path, key, value)?)),

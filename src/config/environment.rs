@@ -4,8 +4,8 @@
 //! Kubernetes and Docker set variables for a service named promkairos; these are ignored. So are the
 //! variables of this project's own scripts.
 
-use super::ConfigError;
 use super::arguments::nearest;
+use super::error::ConfigError;
 use super::setting::Setting;
 use super::settings::SETTINGS;
 

@@ -4,26 +4,6 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use super::Config;
-
-impl Config {
-    /// A warning for each file with a password, a key, a token or the hashes of passwords that every user of the
-    /// machine can read.
-    pub fn exposed_files(&self) -> Vec<String> {
-        let mut paths: Vec<&Path> = Vec::new();
-        for (_, cluster) in self.clusters() {
-            paths.extend(cluster.credentials.as_ref().map(|login| login.file.as_path()));
-            paths.extend(cluster.tls.as_ref().and_then(|tls| tls.key_file.as_deref()));
-        }
-        paths.extend(self.traces.as_ref().and_then(|traces| traces.headers_file.as_deref()));
-        paths.sort_unstable();
-        paths.dedup();
-        let mut all: Vec<String> = paths.into_iter().filter_map(exposed).collect();
-        all.extend(self.web.exposed_files());
-        all
-    }
-}
-
 /// The warning about a file with a secret that every user of the machine can read. `None` = the file
 /// or a folder above it keeps other users out, or the file is gone.
 pub(super) fn exposed(path: &Path) -> Option<String> {

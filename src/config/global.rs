@@ -9,10 +9,10 @@
 
 use std::time::Duration;
 
+use super::error::ConfigError;
 use super::keys::{Key, KeyTable};
 use super::raw::Raw;
 use super::table::{EntryError, below, value_of};
-use super::{ConfigError, positive};
 use crate::limits::LABEL_LIMITS;
 use crate::model::{Labels, METRIC_NAME};
 
@@ -44,8 +44,8 @@ impl GlobalConfig {
         let labels = raw.get(LABELS).map_or(Ok(Labels::default()), parse);
         Ok(Self {
             external_labels: labels.map_err(|error| raw.refuse_entry(LABELS, &error))?,
-            scrape_interval: positive(raw, "scrape-interval")?,
-            evaluation_interval: positive(raw, "evaluation-interval")?,
+            scrape_interval: raw.positive("scrape-interval")?,
+            evaluation_interval: raw.positive("evaluation-interval")?,
         })
     }
 }
@@ -102,14 +102,11 @@ fn check(name: &str, value: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Config, arguments};
+    use super::super::testing;
     use super::*;
 
     fn load(settings: &[&str]) -> Result<GlobalConfig, String> {
-        let all = std::iter::once("promkairos").chain(settings.iter().copied());
-        let command = clap::Command::new("promkairos").args(arguments());
-        let matches = command.try_get_matches_from(all).expect("known");
-        Config::load(&matches).map(|config| config.global).map_err(|error| error.to_string())
+        testing::load(settings).map(|config| config.global)
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::error::ConfigError;
 use super::raw::Raw;
-use super::{ConfigError, count, positive};
 use crate::limits;
 
 /// Limits of what clients may hold, and for how long.
@@ -43,13 +43,13 @@ impl Default for HttpConfig {
 impl HttpConfig {
     pub(super) fn from_raw(raw: &Raw) -> Result<Self, ConfigError> {
         Ok(Self {
-            connections: count(raw, "max-connections", 1)?,
-            streams: count(raw, "max-http2-streams", 1)? as u32, // as large as a count may be
-            requests: count(raw, "max-concurrent-requests", 1)?,
-            head_timeout: positive(raw, "http-head-timeout")?,
-            idle_timeout: positive(raw, "http-idle-timeout")?,
-            body_timeout: positive(raw, "http-body-timeout")?,
-            answer_timeout: positive(raw, "http-answer-timeout")?,
+            connections: raw.count("max-connections", 1)?,
+            streams: raw.count("max-http2-streams", 1)? as u32, // as large as a count may be
+            requests: raw.count("max-concurrent-requests", 1)?,
+            head_timeout: raw.positive("http-head-timeout")?,
+            idle_timeout: raw.positive("http-idle-timeout")?,
+            body_timeout: raw.positive("http-body-timeout")?,
+            answer_timeout: raw.positive("http-answer-timeout")?,
         })
     }
 }

@@ -9,8 +9,10 @@ mod values;
 
 use std::path::{Path, PathBuf};
 
+use super::error::ConfigError;
+use super::file;
 use super::table::{self, Lines};
-use super::{ConfigError, clusters, file};
+
 use layers::Table;
 use values::{Value, Values};
 
@@ -78,6 +80,10 @@ const TEXTS: [(&str, &str); 5] = [
 /// The list of indexed metrics, and the setting that it becomes.
 const INDEXED: (&str, &str) =
     ("tag_indexed_row_key_lookup_metrics", "tag-indexed-row-key-lookup-metrics");
+
+/// The settings that other clusters become.
+const READ_CLUSTERS: &str = "cassandra-read-clusters";
+const METADATA_CLUSTER: &str = "cassandra-metadata-cluster";
 
 /// Entries of a `kairosdb.properties`, the format before there were clusters.
 const OLD: [&str; 3] = ["cql_host_list", "host_list", "keyspace"];
@@ -222,14 +228,14 @@ fn other_clusters(
                 tables.push(table);
             }
             let list: serde_json::Value = tables.into();
-            Ok((list != serde_json::json!([])).then(|| (clusters::READ, list.to_string())))
+            Ok((list != serde_json::json!([])).then(|| (READ_CLUSTERS, list.to_string())))
         }
         ("meta_cluster", cluster) if !cluster.is_null() => {
             let mut table = cluster_table(path, cluster, ignored)?;
             for entry in ["start", "end"] {
                 table.remove(entry);
             }
-            Ok(Some((clusters::METADATA, serde_json::Value::from(table).to_string())))
+            Ok(Some((METADATA_CLUSTER, serde_json::Value::from(table).to_string())))
         }
         _ => Ok(None),
     }
@@ -388,7 +394,7 @@ mod tests {
             r#""start":"2001-07-04T12:08-0700","tag_indexed_row_key_lookup_metrics":{"m":["t"]}},"#,
             r#"{"contact_points":["c"],"name":"default"}]"#,
         );
-        assert_eq!(taken, [(clusters::METADATA, meta), (clusters::READ, read)]);
+        assert_eq!(taken, [(METADATA_CLUSTER, meta), (READ_CLUSTERS, read)]);
         let want = ["read_clusters[0].connections_per_host.local.core", "read_clusters[0].use_ssl"];
         assert_eq!(ignored, want);
     }

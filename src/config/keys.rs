@@ -5,8 +5,6 @@
 
 use std::borrow::Cow;
 
-use super::{clusters, global, tag_index, ttl_by_metric, web};
-
 /// A key of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
@@ -38,12 +36,4 @@ pub struct KeyTable {
     pub help: &'static str,
     /// In the order of the reference page.
     pub keys: Vec<Key>,
-}
-
-/// All tables, in the order of the reference page.
-pub fn key_tables() -> Vec<KeyTable> {
-    let mut tables = vec![clusters::read_table(), clusters::metadata_table()];
-    tables.extend([tag_index::table(), ttl_by_metric::table(), global::table()]);
-    tables.extend(web::tables());
-    tables
 }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use super::error::ConfigError;
+use super::http::HttpConfig;
+use super::memory::MemoryConfig;
 use super::raw::Raw;
-use super::settings;
-use super::{ConfigError, HttpConfig, MemoryConfig, choice, count, duration, parse_size, positive};
 use crate::limits;
 use crate::model::{LabelLimits, MAX_SAMPLE_AGE, MAX_SAMPLE_LEAD, ShownSize, TimeLimits};
 
@@ -80,7 +81,7 @@ impl ListLimits {
         // An item that does not fit would hide all items after it.
         const LEAST: u64 = 2 * limits::LABEL_LIMITS.total_bytes as u64;
         const AT_ONCE: &str = "label-max-concurrency";
-        let at_once = count(raw, AT_ONCE, 1)?;
+        let at_once = raw.count(AT_ONCE, 1)?;
         let most = memory.queries() / at_once as u64;
         if most < LEAST {
             let least = ShownSize::of(LEAST);
@@ -92,10 +93,10 @@ impl ListLimits {
             return Err(raw.refuse(SIZE, format!("must be at least {}", ShownSize::of(LEAST))));
         }
         Ok(Self {
-            results: count(raw, "max-label-results", 1)?,
+            results: raw.count("max-label-results", 1)?,
             bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
             at_once,
-            wait: positive(raw, "label-max-wait")?,
+            wait: raw.positive("label-max-wait")?,
         })
     }
 }
@@ -133,33 +134,36 @@ impl Default for WriteLimits {
 
 impl LimitsConfig {
     pub(super) fn from_raw(raw: &Raw, memory: &MemoryConfig) -> Result<Self, ConfigError> {
+        let size = |name| raw.size(name).map(|bytes| bytes as usize);
+        let unless_zero =
+            |name| raw.number::<u32>(name, 0).map(|count| (count > 0).then_some(count));
         let series_answer = [("400", SeriesAnswer::Drop), ("429", SeriesAnswer::Retry)];
         Ok(Self {
             http: HttpConfig::from_raw(raw)?,
-            reads: count(raw, "remote-read-max-concurrency", 1)?,
+            reads: raw.count("remote-read-max-concurrency", 1)?,
             lists: ListLimits::from_raw(raw, memory)?,
             writes: WriteLimits {
-                body_bytes: size(raw, "max-request-body-size")?,
-                decoded_bytes: size(raw, "max-decoded-body-size")?,
-                series_per_request: up_to(raw, "max-series-per-request")?,
-                samples_per_request: up_to(raw, "max-samples-per-request")?,
+                body_bytes: size("max-request-body-size")?,
+                decoded_bytes: size("max-decoded-body-size")?,
+                series_per_request: raw.count("max-series-per-request", 1)?,
+                samples_per_request: raw.count("max-samples-per-request", 1)?,
                 sample_times: TimeLimits {
-                    age: time_unless_zero(raw, MAX_SAMPLE_AGE)?,
-                    lead: time_unless_zero(raw, MAX_SAMPLE_LEAD)?,
+                    age: raw.unless_zero(MAX_SAMPLE_AGE)?,
+                    lead: raw.unless_zero(MAX_SAMPLE_LEAD)?,
                     // Depends on the store.
                     retention: None,
                 },
                 labels: LabelLimits {
-                    labels: up_to(raw, "max-labels-per-series")?,
-                    name_bytes: size(raw, "max-label-name-size")?,
-                    value_bytes: size(raw, "max-label-value-size")?,
-                    total_bytes: size(raw, "max-labels-size")?,
+                    labels: raw.count("max-labels-per-series", 1)?,
+                    name_bytes: size("max-label-name-size")?,
+                    value_bytes: size("max-label-value-size")?,
+                    total_bytes: size("max-labels-size")?,
                 },
-                active_series: unless_zero(raw, "max-active-series")?,
-                active_series_per_metric: unless_zero(raw, "max-active-series-per-metric")?,
+                active_series: unless_zero("max-active-series")?,
+                active_series_per_metric: unless_zero("max-active-series-per-metric")?,
                 metadata_bytes: metadata_bytes(raw, memory)?,
-                series_answer: choice(raw, "series-limit-answer", &series_answer)?,
-                samples_per_second: unless_zero(raw, "max-samples-per-second")?,
+                series_answer: raw.choice("series-limit-answer", &series_answer)?,
+                samples_per_second: unless_zero("max-samples-per-second")?,
             },
         })
     }
@@ -174,49 +178,13 @@ fn metadata_bytes(raw: &Raw, memory: &MemoryConfig) -> Result<usize, ConfigError
     Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
-/// A number of at least 1, within the bounds of its row.
-pub(super) fn up_to(raw: &Raw, name: &'static str) -> Result<usize, ConfigError> {
-    let count = count(raw, name, 1)?;
-    within(raw, name, count as u64)?;
-    Ok(count)
-}
-
-/// Refuses a value that is not within the bounds of its setting.
-pub(super) fn within(raw: &Raw, name: &'static str, value: u64) -> Result<(), ConfigError> {
-    let bounds = settings::find(name).and_then(|setting| setting.bounds);
-    let bounds = bounds.expect("a setting with bounds");
-    bounds.check(value).map_err(|reason| raw.refuse(name, reason))
-}
-
-/// A number; 0 = no limit.
-fn unless_zero(raw: &Raw, name: &'static str) -> Result<Option<u64>, ConfigError> {
-    count(raw, name, 0).map(|count| (count > 0).then_some(count as u64))
-}
-
-/// A duration; 0 = no limit.
-fn time_unless_zero(raw: &Raw, name: &'static str) -> Result<Option<Duration>, ConfigError> {
-    duration(raw, name).map(|time| (!time.is_zero()).then_some(time))
-}
-
-/// A size within the bounds of its row, in bytes.
-fn size(raw: &Raw, name: &'static str) -> Result<usize, ConfigError> {
-    let bytes = parse_size(raw.required(name)).map_err(|error| raw.refuse(name, error))?;
-    within(raw, name, bytes)?;
-    Ok(bytes as usize)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::{Config, arguments};
+    use super::super::testing;
     use super::*;
 
     fn load(settings: &[&str]) -> Result<LimitsConfig, String> {
-        let matches = clap::Command::new("promkairos")
-            .args(arguments())
-            .try_get_matches_from(std::iter::once("promkairos").chain(settings.iter().copied()))
-            .map_err(|error| error.to_string())?;
-        let config = Config::load(&matches).map_err(|error| error.to_string())?;
-        Ok(config.limits)
+        testing::load(settings).map(|config| config.limits)
     }
 
     #[test]

@@ -3,8 +3,15 @@
 
 use std::net::{Ipv6Addr, SocketAddr};
 
-use super::ConfigError;
+use clap::ArgMatches;
+
+use super::error::ConfigError;
 use super::raw::Raw;
+
+/// The address of a server with these settings, for its clients; no other setting is read.
+pub fn listen_address(matches: &ArgMatches) -> Result<String, ConfigError> {
+    listen(&Raw::gather(matches)?)
+}
 
 pub(super) fn listen(raw: &Raw) -> Result<String, ConfigError> {
     let text = raw.required("listen");

@@ -1,13 +1,14 @@
 //! The settings of the program's own log: its format and its filter.
 
+use super::error::ConfigError;
 use super::raw::Raw;
 use super::setting::Setting;
-use super::{ConfigError, choice, settings};
+use super::settings;
 use crate::telemetry::{LogConfig, LogFormat};
 
 pub(super) fn from_raw(raw: &Raw) -> Result<LogConfig, ConfigError> {
     let formats = [("text", LogFormat::Text), ("json", LogFormat::Json)];
-    Ok(LogConfig { format: choice(raw, "log-format", &formats)?, filter: log_filter(raw)? })
+    Ok(LogConfig { format: raw.choice("log-format", &formats)?, filter: log_filter(raw)? })
 }
 
 /// A level, or comma-separated levels of targets. `tracing` takes a single unknown word for a target,

@@ -6,8 +6,9 @@
 
 use std::path::{Path, PathBuf};
 
+use super::error::ConfigError;
 use super::raw::Raw;
-use super::{ConfigError, parse_size};
+use super::units::parse_size;
 use crate::limits::{
     MAX_BODY_BYTES, MAX_BODY_BYTES_IN_FLIGHT, MAX_DECODED_BYTES, MAX_DECODED_BYTES_IN_FLIGHT,
     MAX_LIST_BYTES, MAX_METADATA_BYTES, MAX_READ_RESPONSE_BYTES, MAX_REQUEST_REGEX_BYTES,
@@ -109,8 +110,10 @@ impl MemoryConfig {
         share: u64,
         times: u64,
     ) -> Result<u64, ConfigError> {
-        let Some(text) = raw.get(name) else { return Ok(share) };
-        let bytes = parse_size(text).map_err(|error| raw.refuse(name, error))?;
+        if raw.get(name).is_none() {
+            return Ok(share);
+        }
+        let bytes = raw.size(name)?;
         let half = self.limit / 2;
         if bytes.saturating_mul(times) <= half {
             return Ok(bytes);
@@ -186,16 +189,8 @@ fn group_files(groups: &str) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Config, arguments};
+    use super::super::testing::load;
     use super::*;
-
-    fn load(settings: &[&str]) -> Result<Config, String> {
-        let matches = clap::Command::new("promkairos")
-            .args(arguments())
-            .try_get_matches_from(std::iter::once("promkairos").chain(settings.iter().copied()))
-            .map_err(|error| error.to_string())?;
-        Config::load(&matches).map_err(|error| error.to_string())
-    }
 
     #[test]
     fn a_limit_is_a_size_or_a_part_of_what_there_is() {

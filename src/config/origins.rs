@@ -3,7 +3,8 @@
 //! An origin is kept as browsers write it (RFC 6454): scheme, host, and the port unless it is the
 //! scheme's default, in lower case. The router, not this file, decides which requests change something.
 
-use super::{ConfigError, Raw};
+use super::error::ConfigError;
+use super::raw::Raw;
 
 const NAME: &str = "allowed-origins";
 

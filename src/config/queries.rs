@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::limits::up_to;
+use super::error::ConfigError;
+use super::memory::MemoryConfig;
 use super::raw::Raw;
-use super::{ConfigError, MemoryConfig, count, duration, positive, switch};
 
 /// How queries are evaluated.
 #[derive(Debug, Clone)]
@@ -52,25 +52,24 @@ pub enum Language {
 
 impl QueryConfig {
     pub(super) fn from_raw(raw: &Raw, memory: &MemoryConfig) -> Result<Self, ConfigError> {
-        let positive = |name| positive(raw, name);
-        let experimental = switch(raw, "promql-experimental")?;
+        let experimental = raw.switch("promql-experimental")?;
         let or_experimental = |name| match raw.get(name) {
-            Some(_) => switch(raw, name),
+            Some(_) => raw.switch(name),
             None => Ok(experimental),
         };
         let max_memory = memory.size_or(raw, "query-max-memory", memory.query(), 1)?;
         Ok(Self {
-            timeout: positive("query-timeout")?,
-            max_duration: duration(raw, "query-max-duration")?,
-            max_series: any_number(raw, "query-max-series")?,
-            max_samples_read: any_number(raw, "query-max-samples-read")?,
-            max_samples: count(raw, "query-max-samples", 1)?,
+            timeout: raw.positive("query-timeout")?,
+            max_duration: raw.duration("query-max-duration")?,
+            max_series: raw.number::<u64>("query-max-series", 0)?,
+            max_samples_read: raw.number::<u64>("query-max-samples-read", 0)?,
+            max_samples: raw.count("query-max-samples", 1)?,
             max_memory: usize::try_from(max_memory).unwrap_or(usize::MAX),
-            max_concurrency: count(raw, "query-max-concurrency", 1)?,
-            max_queue: count(raw, "query-max-queue", 0)?,
-            max_depth: up_to(raw, "query-max-depth")?,
-            lookback_delta: positive("query-lookback-delta")?,
-            slow: match duration(raw, "slow-query-log")? {
+            max_concurrency: raw.count("query-max-concurrency", 1)?,
+            max_queue: raw.count("query-max-queue", 0)?,
+            max_depth: raw.count("query-max-depth", 1)?,
+            lookback_delta: raw.positive("query-lookback-delta")?,
+            slow: match raw.duration("slow-query-log")? {
                 Duration::ZERO => Duration::MAX,
                 slow => slow,
             },
@@ -80,16 +79,7 @@ impl QueryConfig {
             },
             delayed_names: or_experimental("promql-delayed-name-removal")?,
             start_timestamps: or_experimental("use-start-timestamps")?,
-            unquoted_names: switch(raw, "promql-unquoted-utf8-names")?,
+            unquoted_names: raw.switch("promql-unquoted-utf8-names")?,
         })
     }
-}
-
-/// A whole number; 0 = no limit.
-fn any_number(raw: &Raw, name: &'static str) -> Result<u64, ConfigError> {
-    use std::num::IntErrorKind::PosOverflow;
-    raw.required(name).parse().map_err(|error: std::num::ParseIntError| match error.kind() {
-        PosOverflow => raw.refuse(name, "is too large"),
-        _ => raw.refuse(name, "must be a whole number of at least 0"),
-    })
 }

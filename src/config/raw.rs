@@ -1,6 +1,6 @@
 //! The texts of settings and their origins. A flag overrides the environment, which overrides the file.
 //!
-//! No value is parsed here; [`Raw::get`] returns the text, and [`Raw::refuse`] makes an error that
+//! No value is parsed here (see `readers`); [`Raw::get`] returns the text, and [`Raw::refuse`] makes an error that
 //! names the origin of the text.
 
 use std::collections::HashMap;
@@ -12,93 +12,12 @@ use clap::parser::ValueSource;
 use toml::de::{DeTable, DeValue};
 
 use super::arguments::nearest;
+use super::error::{ConfigError, Origin, Shown};
 use super::kairosdb_conf::{self, KairosDbConf};
 use super::setting::{Form, Setting};
 use super::settings::{self, SETTINGS};
 use super::table::{self, EntryError, Lines};
-use super::{ConfigError, environment, file};
-
-/// Where the value of a setting was given.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
-    /// The command line.
-    Flag,
-    /// An environment variable.
-    Environment,
-    /// A file.
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Line, from 1.
-        line: usize,
-    },
-    /// A KairosDB's configuration.
-    KairosDb {
-        /// The file.
-        path: PathBuf,
-        /// The entry. Boxed to keep errors small.
-        entry: Box<str>,
-        /// Line, from 1; `None` = unknown, such as for an entry from a substitution.
-        line: Option<u32>,
-    },
-    /// Nowhere: the default.
-    Default,
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Flag => f.write_str("the command line"),
-            Self::Environment => f.write_str("the environment"),
-            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
-            Self::KairosDb { path, entry, line } => write!(f, "{entry} in {}", place(path, *line)),
-            Self::Default => f.write_str("nobody"),
-        }
-    }
-}
-
-/// A file, and the line if it is known.
-fn place(path: &Path, line: Option<u32>) -> String {
-    match line {
-        Some(line) => format!("{}:{line}", path.display()),
-        None => path.display().to_string(),
-    }
-}
-
-/// The part of a value that an error repeats.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shown {
-    /// All of it, as it was written.
-    Value(String),
-    /// Nothing, because it is a list or a table: only the path of the refused entry, empty for the
-    /// whole value.
-    Entry(String),
-}
-
-/// A setting with its value as written, or with the entry of it.
-pub(super) fn describe(name: &str, shown: &Shown, origin: &Origin) -> String {
-    let key = name.replace('-', "_");
-    let variable = || format!("PROMKAIROS_{}", key.to_ascii_uppercase());
-    match (origin, shown) {
-        (Origin::Flag, Shown::Value(value)) => format!("--{name} {value:?}"),
-        (Origin::Environment, Shown::Value(value)) => format!("{}={value:?}", variable()),
-        (Origin::Environment, Shown::Entry(entry)) => format!("{}{entry}", variable()),
-        (Origin::File { path, line }, Shown::Value(value)) => {
-            format!("{key} = {value:?} in {}:{line}", path.display())
-        }
-        (Origin::File { path, line }, Shown::Entry(entry)) => {
-            format!("{key}{entry} in {}:{line}", path.display())
-        }
-        (Origin::KairosDb { path, entry, line }, Shown::Value(value)) => {
-            format!("{value:?} of {entry} in {} for --{name}", place(path, *line))
-        }
-        (Origin::KairosDb { path, entry, line }, Shown::Entry(at)) => {
-            format!("{entry} in {} for --{name}{at}", place(path, *line))
-        }
-        (Origin::Default, Shown::Value(_)) => format!("--{name}"),
-        (Origin::Flag | Origin::Default, Shown::Entry(entry)) => format!("--{name}{entry}"),
-    }
-}
+use super::{environment, file};
 
 /// A setting whose value was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,7 +31,7 @@ pub struct Said {
 }
 
 /// All settings that have a value.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Raw {
     values: HashMap<&'static str, (String, Origin)>,
     /// Lines of the entries of lists and tables in the file.
@@ -129,10 +48,7 @@ impl Raw {
             Some(path) if path.is_empty() => {
                 let shown = Shown::Value(String::new());
                 let (name, reason) = ("config", "must name a file".into());
-                let origin = match matches.value_source(name) {
-                    Some(ValueSource::EnvVariable) => Origin::Environment,
-                    _ => Origin::Flag,
-                };
+                let origin = origin(matches, name);
                 Err(ConfigError::Invalid { name, shown, origin, reason })
             }
             Some(path) => Self::merge(matches, Some(Path::new(path))),
@@ -158,11 +74,7 @@ impl Raw {
         for setting in SETTINGS {
             let key = setting.key();
             let Some(value) = matches.get_one::<String>(&key) else { continue };
-            let origin = match matches.value_source(&key) {
-                Some(ValueSource::EnvVariable) => Origin::Environment,
-                _ => Origin::Flag,
-            };
-            raw.values.insert(setting.name, (value.clone(), origin));
+            raw.values.insert(setting.name, (value.clone(), origin(matches, &key)));
         }
         if let Some(path) = raw.get("kairosdb-config") {
             raw.take_over(PathBuf::from(path))?;
@@ -204,13 +116,6 @@ impl Raw {
             (origin != Origin::Default).then_some(Said { name: setting.name, value, origin })
         };
         SETTINGS.iter().filter_map(said).collect()
-    }
-
-    /// The settings of another cluster: the same without `names`.
-    pub(super) fn without(&self, names: &[&str]) -> Self {
-        let values = self.values.iter().filter(|(name, _)| !names.contains(name));
-        let values = values.map(|(name, value)| (*name, value.clone())).collect();
-        Self { values, ..Self::default() }
     }
 
     /// Sets a value. `None` = the default.
@@ -358,6 +263,14 @@ impl Raw {
     }
 }
 
+/// Where a flag that has a value was given.
+fn origin(matches: &ArgMatches, id: &str) -> Origin {
+    match matches.value_source(id) {
+        Some(ValueSource::EnvVariable) => Origin::Environment,
+        _ => Origin::Flag,
+    }
+}
+
 /// The line of an entry, or of the innermost entry around it that is in the file.
 fn line_of(lines: &Lines, entry: &str) -> Option<usize> {
     let around = lines.iter().filter(|(path, _)| entry.starts_with(path.as_str()));
@@ -480,7 +393,7 @@ mod tests {
             assert_eq!(got, Some(want), "{number}");
         }
         let raw = read("max_connections = 1.5\n").expect("a number");
-        let error = super::super::count(&raw, "max-connections", 1).expect_err("half a connection");
+        let error = raw.count("max-connections", 1).expect_err("half a connection");
         assert_eq!(
             error.to_string(),
             "max_connections = \"1.5\" in x.toml:1: must be a whole number of at least 1"

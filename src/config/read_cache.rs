@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
+use super::error::ConfigError;
 use super::raw::Raw;
-use super::units::parse_size;
-use super::{ConfigError, duration};
 use crate::storage::cassandra::{LEAST_SETTLED_AFTER, MOST_CACHE_AGE};
 
 /// First maximum age of an entry. A dashboard that is opened again finds the entry, and what a
@@ -28,12 +27,12 @@ impl ReadCacheConfig {
         const SIZE: &str = "cassandra-read-cache-size";
         const SETTLED_AFTER: &str = "cassandra-read-cache-settled-after";
         const MAX_AGE: &str = "cassandra-read-cache-max-age";
-        let bytes = parse_size(raw.required(SIZE)).map_err(|error| raw.refuse(SIZE, error))?;
-        let settled_after = duration(raw, SETTLED_AFTER)?;
+        let bytes = raw.size(SIZE)?;
+        let settled_after = raw.duration(SETTLED_AFTER)?;
         if settled_after < LEAST_SETTLED_AFTER {
             return Err(raw.refuse(SETTLED_AFTER, "must be at least 10m"));
         }
-        let max_age = duration(raw, MAX_AGE)?;
+        let max_age = raw.duration(MAX_AGE)?;
         if max_age.is_zero() || max_age > MOST_CACHE_AGE {
             return Err(raw.refuse(MAX_AGE, "must be more than 0 and at most 24h"));
         }
@@ -43,11 +42,11 @@ impl ReadCacheConfig {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cassandra::tests as cassandra;
+    use super::super::testing::load_cassandra;
     use super::*;
 
     fn load(settings: &[&str]) -> Result<Option<ReadCacheConfig>, String> {
-        cassandra::load(settings).map(|config| config.read_cache)
+        load_cassandra(settings).map(|config| config.read_cache)
     }
 
     #[test]

@@ -65,10 +65,9 @@ pub fn is_live(name: &str) -> bool {
 mod tests {
     use std::collections::{BTreeSet, HashSet};
 
-    use clap::Command;
-
     use super::super::setting::Form;
-    use super::super::{Config, arguments, parse_size};
+    use super::super::testing::load;
+    use super::super::units::parse_size;
     use super::*;
 
     #[test]
@@ -93,7 +92,6 @@ mod tests {
 
     #[test]
     fn every_word_of_a_row_is_valid() {
-        let command = Command::new("t").args(arguments());
         let key = rcgen::KeyPair::generate().expect("a key");
         let ca = rcgen::CertificateParams::default().self_signed(&key).expect("signed").pem();
         let file = tempfile::NamedTempFile::new().expect("a file");
@@ -106,9 +104,8 @@ mod tests {
                 // The store that accepts every other word.
                 let store = (setting.name != "store").then_some("--store=cassandra");
                 let ca = (flag == "--cassandra-tls=true").then_some(&*ca);
-                let arguments = ["t", &flag].into_iter().chain(store).chain(ca);
-                let matches = command.clone().get_matches_from(arguments);
-                let read = Config::load(&matches);
+                let flags: Vec<&str> = [&*flag].into_iter().chain(store).chain(ca).collect();
+                let read = load(&flags);
                 assert!(read.is_ok(), "{flag}: {:?}", read.err());
                 count += 1;
             }
@@ -118,7 +115,6 @@ mod tests {
 
     #[test]
     fn every_word_that_is_valid_is_in_the_row() {
-        let command = Command::new("t").args(arguments());
         // The words of `others` are not in one list where they are read.
         let listed = SETTINGS.iter().filter(|setting| {
             let others = ["log-level", "cassandra-read-consistency"].contains(&setting.name);
@@ -128,9 +124,8 @@ mod tests {
         for setting in listed {
             let flag = format!("--{}=no-such-word", setting.name);
             let store = (setting.name != "store").then_some("--store=cassandra");
-            let arguments = ["t", &flag].into_iter().chain(store);
-            let read = Config::load(&command.clone().get_matches_from(arguments));
-            let error = read.expect_err("refused").to_string();
+            let flags: Vec<&str> = [&*flag].into_iter().chain(store).collect();
+            let error = load(&flags).expect_err("refused");
             let (_, words) = error.rsplit_once("must be one of ").expect(&error);
             let words: BTreeSet<&str> = words.split(", ").collect();
             assert_eq!(words, setting.words().iter().copied().collect(), "{}", setting.name);

@@ -12,10 +12,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::error::ConfigError;
 use super::keys::{Key, KeyTable};
 use super::raw::Raw;
 use super::table::{EntryError, below, value_of};
-use super::{ConfigError, choice, duration};
 use crate::storage::cassandra::TagIndexTrust;
 
 /// The setting's name.
@@ -43,12 +43,11 @@ impl TagIndexConfig {
         let text = raw.get(NAME).unwrap_or_default();
         Ok(Self {
             metrics: parse(text).map_err(|error| raw.refuse_entry(NAME, &error))?,
-            trust: choice(
-                raw,
+            trust: raw.choice(
                 "tag-index-trust",
                 &[("configured", TagIndexTrust::Configured), ("verify", TagIndexTrust::Verify)],
             )?,
-            audit_interval: duration(raw, "tag-index-audit-interval")?,
+            audit_interval: raw.duration("tag-index-audit-interval")?,
         })
     }
 }

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use ureq::http::{HeaderName, HeaderValue, Uri};
 
+use super::error::ConfigError;
+use super::file;
 use super::raw::Raw;
-use super::{ConfigError, file};
 use crate::model::Secret;
 use crate::telemetry::TracesConfig;
 

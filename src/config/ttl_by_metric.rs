@@ -9,11 +9,11 @@
 
 use std::time::Duration;
 
+use super::error::ConfigError;
 use super::keys::{Key, KeyTable};
 use super::raw::Raw;
 use super::table::{EntryError, below, value_of};
 use super::units::parse_duration;
-use super::{ConfigError, duration};
 use crate::limits::MAX_TTL_SECONDS;
 use crate::model::{METRIC_NAME, MatchOp, Matcher};
 
@@ -61,7 +61,7 @@ fn parse(text: &str) -> Result<Vec<(String, Duration)>, EntryError> {
 
 /// Refuses a `retention` that cannot be a TTL of Cassandra.
 pub(super) fn check_retention(raw: &Raw) -> Result<(), ConfigError> {
-    match duration(raw, "retention")? {
+    match raw.duration("retention")? {
         Duration::ZERO => Ok(()),
         kept => check_ttl(kept).map_err(|why| raw.refuse("retention", why)),
     }

@@ -13,9 +13,10 @@ use rustls::pki_types::pem::PemObject;
 use rustls::sign::CertifiedKey;
 
 use super::super::digest::{Digest, sha256};
+use super::super::error::ConfigError;
+use super::super::file;
 use super::super::pem::certificates;
 use super::super::raw::Raw;
-use super::super::{ConfigError, switch};
 use crate::storage::cassandra::Tls;
 
 const CA: &str = "cassandra-tls-ca";
@@ -23,7 +24,7 @@ const CERT: &str = "cassandra-tls-cert";
 const KEY: &str = "cassandra-tls-key";
 
 /// The settings that name files.
-pub(in super::super) const FILES: [&str; 3] = [CA, CERT, KEY];
+pub(crate) const FILES: [&str; 3] = [CA, CERT, KEY];
 
 /// Encryption of the connections.
 #[derive(Debug, Clone)]
@@ -74,7 +75,7 @@ impl TlsConfig {
 
     pub(super) fn from_raw(raw: &Raw) -> Result<Option<Self>, ConfigError> {
         let path = |name| raw.get(name).map(Path::new);
-        if !switch(raw, "cassandra-tls")? {
+        if !raw.switch("cassandra-tls")? {
             return match FILES.into_iter().find(|name| raw.get(name).is_some()) {
                 Some(name) => Err(raw.refuse(name, "means nothing without --cassandra-tls")),
                 None => Ok(None),
@@ -93,14 +94,14 @@ impl TlsConfig {
     }
 
     /// The SHA-256 of the content of the file that one of [`FILES`] names; `None` = not set.
-    pub(in super::super) fn digest(&self, name: &str) -> Option<Digest> {
+    pub(crate) fn digest(&self, name: &str) -> Option<Digest> {
         let which = FILES.iter().position(|file| *file == name)?;
         self.digests[which]
     }
 }
 
-fn read(file: &Path, name: &'static str) -> Result<Vec<u8>, (&'static str, String)> {
-    super::super::file::read(file).map_err(|why| (name, why.to_string()))
+fn read(path: &Path, name: &'static str) -> Result<Vec<u8>, (&'static str, String)> {
+    file::read(path).map_err(|why| (name, why.to_string()))
 }
 
 #[cfg(test)]

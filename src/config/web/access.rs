@@ -3,14 +3,12 @@
 //! Passwords are kept as their bcrypt hashes, tokens as their SHA-256: a token is random and long,
 //! so a fast digest is enough. Neither is ever printed. `api` enforces the rights.
 
-use std::path::{Path, PathBuf};
-
 use bcrypt::HashParts;
 
-use super::super::ConfigError;
 use super::super::digest::{Digest, sha256};
+use super::super::error::ConfigError;
 use super::super::keys::{Key, REFUSED};
-use super::files::Files;
+use super::files::{Files, named, read_named};
 use super::yaml::Entry;
 use crate::model::Secret;
 
@@ -214,16 +212,4 @@ fn rights_of(entry: &Entry<'_>) -> Result<Rights, ConfigError> {
         Rights::NONE => Err(entry.refuse("must name at least one of read, write and admin")),
         rights => Ok(rights),
     }
-}
-
-/// The path of a file that an entry names.
-pub(super) fn named(entry: &Entry<'_>) -> Result<PathBuf, ConfigError> {
-    let folder = entry.file().parent().unwrap_or(Path::new(""));
-    Ok(folder.join(&*entry.text()?))
-}
-
-/// The content of a file that an entry names.
-pub(super) fn read_named(entry: &Entry<'_>, files: &mut Files) -> Result<Vec<u8>, ConfigError> {
-    let path = named(entry)?;
-    files.read(&path).map_err(|error| entry.refuse(format!("{}: {error}", path.display())))
 }

@@ -20,10 +20,11 @@ pub use access::{Right, Rights, Token, User};
 pub use rate_limit::RateLimit;
 pub use tls_clients::certificate_names;
 
-use super::ConfigError;
+use super::error::ConfigError;
 use super::exposed::exposed;
 use super::keys::{Key, KeyTable};
 use files::Files;
+use tls::Http2;
 use yaml::{Entry, Table};
 
 /// The content of the web configuration. The default is plain text, without access control.
@@ -81,13 +82,6 @@ const HEADERS: [(&str, &str, &[&str]); 5] = [
     ("X-Frame-Options", "x-frame-options", &["deny", "sameorigin"]),
     ("X-XSS-Protection", "x-xss-protection", &[]),
 ];
-
-/// Whether HTTP/2 is offered to clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Http2 {
-    Offered,
-    Off,
-}
 
 impl WebConfig {
     /// Reads the file and the files that it names; relative paths are relative to its folder.

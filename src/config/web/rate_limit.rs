@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::super::ConfigError;
+use super::super::error::ConfigError;
 use super::super::keys::Key;
 use super::yaml::{Entry, Table};
 

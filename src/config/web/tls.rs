@@ -16,12 +16,11 @@ use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
 use x509_parser::oid_registry::OID_NIST_EC_P521;
 use x509_parser::prelude::{FromDer, X509Certificate, X509Version};
 
-use super::super::ConfigError;
+use super::super::error::ConfigError;
 use super::super::keys::Key;
-use super::access::{named, read_named};
-use super::files::Files;
+use super::files::{Files, certificates, named, pem};
+use super::tls_clients;
 use super::yaml::{Entry, Table};
-use super::{Http2, tls_clients};
 
 pub(super) static KEYS: [Key; 13] = [
     Key::new(
@@ -103,6 +102,13 @@ fn known_curves() -> [(&'static str, &'static dyn SupportedKxGroup); 3] {
     ]
 }
 
+/// Whether HTTP/2 is offered to clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Http2 {
+    Offered,
+    Off,
+}
+
 type Versions = Vec<&'static SupportedProtocolVersion>;
 
 /// When all certificates of a chain have become valid, and when the first expires, in seconds since 1970.
@@ -176,28 +182,6 @@ pub(super) fn server_config(
     };
     let keeps_strangers_out = tls_clients::keep_strangers_out(&table)?;
     Ok(Some(Tls { config: Arc::new(config), validity, keeps_strangers_out }))
-}
-
-/// The PEM under a key, or in the file that the key with `_file` names; and the entry of that key.
-pub(super) fn pem<'t, 'a>(
-    table: &'t Table<'a>,
-    key: &str,
-    files: &mut Files,
-) -> Result<Option<(&'t Entry<'a>, Vec<u8>)>, ConfigError> {
-    match (table.get(key), table.get(&format!("{key}_file"))) {
-        (Some(_), Some(file)) => Err(file.refuse(format!("{key} stands beside it: one is enough"))),
-        (Some(entry), None) => Ok(Some((entry, entry.text()?.as_bytes().to_vec()))),
-        (None, Some(file)) => Ok(Some((file, read_named(file, files)?))),
-        (None, None) => Ok(None),
-    }
-}
-
-/// The certificates of a PEM.
-pub(super) fn certificates(
-    entry: &Entry<'_>,
-    pem: &[u8],
-) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
-    super::super::pem::certificates(pem).map_err(|why| entry.refuse(why))
 }
 
 /// The validity of a chain. A server certificate that rustls does not accept is refused with an explanation.

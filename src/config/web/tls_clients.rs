@@ -20,9 +20,8 @@ use rustls::{
 };
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-use super::super::ConfigError;
-use super::files::Files;
-use super::tls::{certificates, pem};
+use super::super::error::ConfigError;
+use super::files::{Files, certificates, pem};
 use super::yaml::{Entry, Table};
 
 /// Whether a type requires a certificate, and whether it checks its signers.

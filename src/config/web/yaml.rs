@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use saphyr::{LoadableYamlNode, MarkedYaml, Scalar, YamlData};
 
-use super::super::ConfigError;
 use super::super::arguments::nearest;
+use super::super::error::ConfigError;
 use super::super::keys::Key;
 
 /// Words of YAML 1.1 that mean true, beside `true`.
