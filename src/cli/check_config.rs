@@ -13,7 +13,7 @@ use clap::{Arg, ArgMatches, Command};
 use crate::config::{Config, Said};
 use crate::server;
 
-use super::CliError;
+use super::error::CliError;
 use super::output;
 
 /// Longest setting that is considered when the comments are aligned.

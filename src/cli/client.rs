@@ -15,7 +15,7 @@ use serde_json::Value;
 use ureq::http::{HeaderValue, Uri};
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 
-use super::CliError;
+use super::error::CliError;
 use crate::config::{self, read_secret};
 use crate::copy::{distrusted, is_distrust};
 

@@ -6,6 +6,7 @@
 //! another copy, or a side refuses the request.
 
 mod open_endpoint;
+mod report;
 mod text;
 
 use std::path::{Path, PathBuf};
@@ -15,86 +16,28 @@ use std::time::{Duration, Instant};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::api::parse_time;
 use crate::config::{CassandraConfig, Config, parse_duration};
 use crate::copy::left_out::{REASONS, REFUSED};
-use crate::copy::{
-    Compared, Copier, CopyError, Job, JobText, LeftOut, Progress, Selector, Stage, Starts,
-    StateFile, Totals,
-};
+use crate::copy::{Copier, CopyError, Job, JobText, Progress, Selector, Stage, StateFile};
 use crate::limits::DRAIN_TIMEOUT;
 use crate::model::{MAX_TIMESTAMP, MIN_TIMESTAMP, TimeLimits, TimeRange};
 use crate::promql::parse_selector;
 use crate::telemetry;
 
 use super::client::{Access, access_arguments};
+use super::error::{CliError, FAULT, WRONG, of_store};
 use super::output::print;
-use super::{CliError, FAULT, WRONG, of_store};
 use open_endpoint::{EndpointName, Opened, Rank};
+use report::{ANY_REASON, Allowed, Report};
 
 /// A selector of everything.
 const EVERYTHING: &str = "{__name__!=\"\"}";
 
-/// The word that allows every reason for leaving something out.
-const ANY_REASON: &str = "all";
-
 /// Interval of saving the progress while nothing is copied.
 const BETWEEN_SAVES: Duration = Duration::from_millis(200);
-
-/// The result.
-#[derive(Debug, Serialize)]
-struct Report {
-    from: String,
-    to: String,
-    /// `None` if both sides were only compared.
-    copied: Option<Totals>,
-    compared: Compared,
-    /// The start timestamps that the source transfers; if none, the number left out is unknown.
-    source_starts: Starts,
-    /// Data of the source that cannot be in the target, by reason.
-    left_out: LeftOut,
-    #[serde(skip)]
-    allowed: Allowed,
-}
-
-/// Differences that the user allows.
-#[derive(Debug, Default)]
-struct Allowed {
-    /// The target may have data that the source does not have.
-    more: bool,
-    /// Data may be left out for these reasons.
-    left_out: Vec<String>,
-}
-
-impl Allowed {
-    fn allows(&self, reason: &str) -> bool {
-        self.left_out.iter().any(|allowed| allowed == reason || allowed == ANY_REASON)
-    }
-}
-
-impl Report {
-    fn refused(&self) -> u64 {
-        self.copied.as_ref().map_or(0, |copied| copied.refused)
-    }
-
-    /// Reasons for which something is left out without the user's permission.
-    fn not_allowed(&self) -> impl Iterator<Item = &str> {
-        let reasons = self.left_out.iter().map(|(reason, _)| reason);
-        reasons.filter(|reason| !self.allowed.allows(reason))
-    }
-
-    /// Whether the target has everything, and nothing else but what is allowed.
-    fn is_good(&self) -> bool {
-        let Compared { missing, different, too_many, .. } = self.compared;
-        // Only data that was refused may be missing.
-        let may_miss = if self.allowed.allows(REFUSED) { self.refused() } else { 0 };
-        let is_same = missing <= may_miss && different == 0 && (too_many == 0 || self.allowed.more);
-        is_same && self.not_allowed().next().is_none()
-    }
-}
 
 /// The parsed command line.
 struct Asked {
@@ -390,10 +333,7 @@ fn because_of(error: &CopyError, text: String) -> CliError {
         CopyError::Store { source, .. } => of_store(source),
         CopyError::Chunk { .. } | CopyError::Unsorted(_) | CopyError::State(_) => FAULT,
     };
-    match code {
-        WRONG => CliError::Refused(text),
-        _ => CliError::Command(text),
-    }
+    CliError::with_code(code, text)
 }
 
 /// Completes when a signal asks the process to end.

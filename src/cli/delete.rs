@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde::Deserialize;
 
-use super::CliError;
 use super::client::{self, Client};
+use super::error::CliError;
 use super::output;
 
 /// The server's answer to a dry run.

@@ -20,7 +20,7 @@ use crate::storage::cassandra::doctor::{Depth, Doctor, Kind, Progress, Settings}
 use crate::storage::disk::{Disk, replace};
 use crate::{server, telemetry};
 
-use super::CliError;
+use super::error::CliError;
 use super::output::print;
 
 /// How often the state is written.

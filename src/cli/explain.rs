@@ -6,8 +6,8 @@ use std::fmt::Write;
 use clap::{Arg, ArgMatches, Command};
 use serde_json::Value;
 
-use super::CliError;
 use super::client::{self, Client};
+use super::error::CliError;
 use super::output;
 use crate::model::{ShownLabel, ShownMetric, ShownText};
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use super::CliError;
 use super::client::{self, Client};
+use super::error::CliError;
 use super::output;
 
 /// Longest wait for an answer.

@@ -9,8 +9,8 @@ use clap::{Arg, ArgMatches, Command};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
-use super::CliError;
 use super::client::{self, Client};
+use super::error::CliError;
 use super::output;
 use crate::model::{Printable, ShownLabel, ShownMetric};
 

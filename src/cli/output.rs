@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::CliError;
+use super::error::CliError;
 use crate::model::{Printable, ShownTime};
 
 /// Writes text to stdout.

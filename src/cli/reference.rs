@@ -14,7 +14,7 @@ use clap_mangen::Man;
 
 use crate::config::{Form, GROUPS, Group, Key, KeyTable, SETTINGS, Setting, key_tables};
 
-use super::CliError;
+use super::error::CliError;
 use super::output;
 
 /// The text before the tables of settings.

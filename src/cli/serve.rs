@@ -15,7 +15,7 @@ use crate::limits::THREAD_STACK_BYTES;
 use crate::telemetry::{LogFilter, Traces};
 use crate::{server, telemetry};
 
-use super::CliError;
+use super::error::CliError;
 
 /// Idle time after which a thread for blocking work ends. Work goes round all idle threads, so a few
 /// tasks a second keep the threads of a burst alive as long as this time is longer than a round.

@@ -14,8 +14,8 @@ use crate::storage::StoreError;
 use crate::storage::disk::Disk;
 use crate::storage::head::wal::{Contents, Loss, RepairMode, RepairReport, is_gone, repair};
 
+use super::error::{CliError, FAULT};
 use super::output::print;
-use super::{CliError, FAULT};
 
 /// The command's definition.
 pub(super) fn command() -> Command {

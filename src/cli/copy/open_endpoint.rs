@@ -14,8 +14,8 @@ use crate::server::{EmbeddedFolder, Purpose, ServerError, open_cassandra, open_e
 use crate::storage::cassandra::{LeftOut, Role};
 use crate::storage::{SharedStore, StoreError};
 
-use crate::cli::CliError;
 use crate::cli::client::{Access, NO_LOGIN, has_login, is_url};
+use crate::cli::error::CliError;
 
 /// A place as the argument names it.
 pub(super) struct EndpointName {

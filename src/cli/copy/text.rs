@@ -7,7 +7,7 @@ use crate::copy::left_out::REASONS;
 use crate::copy::{Difference, Starts, Totals, What};
 use crate::storage::cassandra::Skipped;
 
-use super::Report;
+use super::report::Report;
 
 /// Lines for what was copied, for what was left out, and for the result of the comparison.
 pub(super) fn describe(report: &Report) -> String {
@@ -140,7 +140,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::cli::copy::Allowed;
+    use crate::cli::copy::report::Allowed;
     use crate::copy::Compared;
     use crate::copy::LeftOut;
 
