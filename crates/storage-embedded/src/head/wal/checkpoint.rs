@@ -26,7 +26,7 @@ const LEN: usize = 36;
 const MAGIC_V1: [u8; 8] = *b"PKCKP\r\n\x1a";
 const LEN_V1: usize = 20;
 
-/// LogState of a log outside its segments.
+/// The state of a log outside its segments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Checkpoint {
     /// Everything up to this record is in the store below; 0 = nothing.
@@ -86,6 +86,12 @@ pub(super) fn read(disk: &dyn LogFiles, dir: &Path) -> Result<Option<Checkpoint>
             Err(StoreError::Corrupt { path, offset: 0, what })
         }
     }
+}
+
+/// The last record in the store below, according to the log's checkpoint; 0 = none.
+pub fn checkpoint(dir: &Path, disk: &dyn LogFiles) -> Result<u64, StoreError> {
+    disk.create_dir(dir).map_err(|source| io_error(dir, source))?;
+    Ok(read(disk, dir)?.unwrap_or_default().through)
 }
 
 fn explain(error: &io::Error, path: &Path) -> io::Error {

@@ -14,14 +14,14 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
+use tokio::sync::Semaphore;
 use tokio::sync::oneshot::{self, error::RecvError};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::error;
 
-use super::WalOptions;
 use super::checkpoint::Checkpoint;
-use super::log::{Log, LogState, Round, Waiter};
+use super::log::{Admission, Log, LogState, Round, Waiter};
 use super::mark::{self, Mark};
+use super::options::WalOptions;
 use super::record::{self, Entry, Record};
 use super::replay::Found;
 use super::segment::{self, Closed, io_error};
@@ -50,11 +50,6 @@ pub struct Commit {
     /// Its position in the log.
     pub sequence: u64,
     done: oneshot::Receiver<Result<Admission, Arc<str>>>,
-}
-
-/// Room in the log's buffer for one record; see [`Wal::admit`].
-pub struct Admission {
-    _permit: OwnedSemaphorePermit,
 }
 
 impl Commit {

@@ -1,4 +1,4 @@
-//! LogState that the handle of the log shares with the thread that writes it.
+//! State that the handle of the log shares with the thread that writes it.
 //!
 //! Requests add records to the waiting round, and the thread takes the round. The lock of the state
 //! is never held during a file operation. The checkpoint is written under its own lock, so that
@@ -10,13 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tracing::warn;
 
-use super::WalOptions;
 use super::checkpoint::{self, Checkpoint};
-use super::handle::Admission;
 use super::mark;
+use super::options::WalOptions;
 use super::record::{HEADER_LEN, Header, SEAL_LEN};
 use super::segment::{self, AppendError, Closed, Segment};
 use promkairos_storage::StoreError;
@@ -79,6 +78,11 @@ pub(super) struct Waiter {
     pub(super) done: oneshot::Sender<Result<Admission, Arc<str>>>,
     /// Held until the bytes are written, even if the request is gone.
     pub(super) room: Admission,
+}
+
+/// Room in the log's buffer for one record; see [`Wal::admit`](super::Wal::admit).
+pub struct Admission {
+    pub(super) _permit: OwnedSemaphorePermit,
 }
 
 impl Log {

@@ -12,9 +12,11 @@ use std::path::{Path, PathBuf};
 
 use super::checkpoint::{self, Checkpoint};
 use super::contents::{Contents, Tally};
+use super::folder::lock;
+use super::loss::{Loss, bound};
 use super::record::Header;
 use super::segment::{self, Reader, io_error};
-use super::survey::Survey;
+use super::survey::{Survey, keep};
 use promkairos_storage::StoreError;
 use promkairos_storage::disk::Disk;
 use promkairos_storage::log_files::LogFiles;
@@ -26,27 +28,6 @@ pub enum RepairMode {
     Show,
     /// Remove the damage.
     Apply,
-}
-
-/// A stretch of the log that cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Loss {
-    /// The segment, or the checkpoint.
-    pub path: PathBuf,
-    /// The bytes of the file that are bad.
-    pub bytes: Range<u64>,
-    /// What is wrong there.
-    pub what: String,
-    /// Sequence numbers that may be lost, both ends included.
-    pub first: u64,
-    /// The last of them, if a later record or segment determines it.
-    pub last: Option<u64>,
-    /// Acceptance times (milliseconds since 1970) of the valid records before and behind; what
-    /// is lost was accepted between them.
-    pub accepted: (Option<i64>, Option<i64>),
-    /// What can be decoded of the lost records; incomplete if [`Contents::records`] is less than
-    /// [`Loss::records`]. It comes from damaged bytes, so it is only a hint.
-    pub contents: Contents,
 }
 
 /// What repair found.
@@ -74,7 +55,7 @@ pub fn repair_on(
     dir: &Path,
     mode: RepairMode,
 ) -> Result<RepairReport, StoreError> {
-    let _lock = super::lock(dir)?;
+    let _lock = lock(dir)?;
     let mut report = RepairReport::default();
     let listed = segment::list(disk, dir)?;
     let found = Found::of(disk, dir, &listed, &mut report)?;
@@ -207,33 +188,5 @@ impl Found {
             keys.push(checkpoint.key);
         }
         Ok(Self { checkpoint, state, keys })
-    }
-}
-
-/// Records lost before a valid record were accepted before it, at `accepted` at the latest.
-pub(super) fn bound(losses: &mut [Loss], accepted: i64) {
-    let open = |loss: &&mut Loss| loss.accepted.1.is_none() && loss.records() != Some(0);
-    losses.iter_mut().filter(open).for_each(|loss| loss.accepted.1 = Some(accepted));
-}
-
-/// Gives a damaged file a second name that an earlier repair has not used.
-pub(super) fn keep(disk: &dyn LogFiles, dir: &Path, name: &str) -> Result<PathBuf, StoreError> {
-    let taken = disk.list(dir).map_err(|source| io_error(dir, source))?;
-    let mut names = (1..).map(|number| format!("{name}.damaged{number}"));
-    let free = names.find(|name| !taken.contains(name));
-    let kept = dir.join(free.expect("there are more numbers than files"));
-    disk.link(&dir.join(name), &kept).map_err(|source| io_error(&kept, source))?;
-    Ok(kept)
-}
-
-impl Loss {
-    pub(super) fn of(path: PathBuf, bytes: Range<u64>, what: &str, first: u64) -> Self {
-        let (what, contents) = (what.into(), Contents::default());
-        Self { path, bytes, what, first, last: None, accepted: (None, None), contents }
-    }
-
-    /// Most records that are lost; `None` = nothing behind determines it.
-    pub fn records(&self) -> Option<u64> {
-        Some((self.last? + 1).saturating_sub(self.first))
     }
 }

@@ -21,6 +21,9 @@ use promkairos_storage::log_files::LogFiles;
 /// The error for a valid record at a wrong position.
 pub(super) const OUT_OF_ORDER: &str = "the record's number is out of order";
 
+/// Called with each record of the log that is read.
+pub type Visit<'v> = dyn FnMut(&Entry<'_>) -> Result<(), StoreError> + 'v;
+
 /// What was found in the log.
 #[derive(Debug, Default)]
 pub(super) struct Found {
@@ -43,7 +46,7 @@ pub(super) fn replay(
     dir: &Path,
     after: u64,
     known: u64,
-    visit: &mut dyn FnMut(&Entry<'_>) -> Result<(), StoreError>,
+    visit: &mut Visit<'_>,
 ) -> Result<Found, StoreError> {
     remove_unfinished(disk, dir)?;
     let listed = segment::list(disk, dir)?;
@@ -134,11 +137,7 @@ struct Scanned {
 }
 
 /// Visits the records of one segment, without seals and gaps.
-fn scan(
-    reader: &mut Reader,
-    newest: bool,
-    visit: &mut dyn FnMut(&Entry<'_>) -> Result<(), StoreError>,
-) -> Result<Scanned, StoreError> {
+fn scan(reader: &mut Reader, newest: bool, visit: &mut Visit<'_>) -> Result<Scanned, StoreError> {
     let mut offset = HEADER_LEN as u64;
     let mut sealed = offset;
     let mut last = reader.header.first.saturating_sub(1);

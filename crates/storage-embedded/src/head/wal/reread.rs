@@ -4,8 +4,8 @@
 
 use super::handle::{Wal, unavailable};
 use super::record::{HEADER_LEN, Record};
+use super::replay::{OUT_OF_ORDER, Visit};
 use super::segment::{Closed, Frame, Reader};
-use super::{OUT_OF_ORDER, Visit};
 use promkairos_storage::StoreError;
 
 impl Wal {

@@ -8,8 +8,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::contents::{Contents, Tally};
+use super::loss::{Loss, bound};
 use super::record::{self, Entry, HEADER_LEN, Header, Record, SEAL_LEN};
-use super::repair::{Loss, bound, keep};
 use super::replay::OUT_OF_ORDER;
 use super::segment::{self, Frame, Reader, io_error};
 use promkairos_storage::StoreError;
@@ -248,6 +248,16 @@ impl Survey {
         replaced.map_err(|error| io_error(&self.path, error.into()))?;
         Ok(kept)
     }
+}
+
+/// Gives a damaged file a second name that an earlier repair has not used.
+pub(super) fn keep(disk: &dyn LogFiles, dir: &Path, name: &str) -> Result<PathBuf, StoreError> {
+    let taken = disk.list(dir).map_err(|source| io_error(dir, source))?;
+    let mut names = (1..).map(|number| format!("{name}.damaged{number}"));
+    let free = names.find(|name| !taken.contains(name));
+    let kept = dir.join(free.expect("there are more numbers than files"));
+    disk.link(&dir.join(name), &kept).map_err(|source| io_error(&kept, source))?;
+    Ok(kept)
 }
 
 fn push_gap(out: &mut Vec<u8>, key: u64, sequence: u64) {

@@ -4,9 +4,10 @@
 
 use std::path::Path;
 
+use super::checkpoint;
+use super::folder::is_new;
 use super::record::{Entry, HEADER_LEN, Record};
 use super::segment::{self, Frame, Reader, io_error};
-use super::{checkpoint, is_new};
 use promkairos_storage::log_files::LogFiles;
 use promkairos_storage::{FolderLock, NotLocked, StoreError};
 

@@ -12,12 +12,12 @@ use std::time::Instant;
 
 use tracing::{error, warn};
 
-use super::WalOptions;
 use super::log::{Log, LogState, Round, Waiter};
+use super::options::WalOptions;
 use super::segment::{AppendError, Segment};
 use promkairos_telemetry::Throttle;
 
-/// LogState of the thread.
+/// The state of the thread.
 pub(super) struct Writer {
     log: Arc<Log>,
     segment: Option<Segment>,
