@@ -10,8 +10,8 @@ use std::sync::{Arc, mpsc};
 
 use tokio::sync::oneshot;
 
-use super::memory::Memory;
 use super::prepared::Prepared;
+use super::recent_samples::RecentSamples;
 use super::wal::Commit;
 use promkairos_model::{Matcher, TimeRange, WriteOutcome};
 use promkairos_storage::StoreError;
@@ -49,7 +49,7 @@ pub(super) struct Applier {
 
 impl Applier {
     /// Starts the thread. It ends once the applier is gone and every step is answered.
-    pub(super) fn start(memory: Arc<Memory>) -> Result<Self, StoreError> {
+    pub(super) fn start(memory: Arc<RecentSamples>) -> Result<Self, StoreError> {
         let (steps, taken) = mpsc::channel();
         let apply = move || taken.into_iter().for_each(|step: Step| step.take(&memory));
         let thread = std::thread::Builder::new().name("apply".into()).spawn(apply);
@@ -69,7 +69,7 @@ impl Applier {
 
 impl Step {
     /// The request may be gone; memory gets the record all the same.
-    fn take(self, memory: &Memory) {
+    fn take(self, memory: &RecentSamples) {
         match self {
             Self::Write { commit, write, stamp, answer } => {
                 let _ = answer.send(commit.wait_here().map(|_room| memory.apply(write, stamp)));

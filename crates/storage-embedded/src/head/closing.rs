@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout_at;
 use tracing::warn;
 
-use super::flush::WhenEmpty;
-use super::{Inner, blocking};
+use super::blocking::blocking;
+use super::flusher::WhenEmpty;
+use super::inner::Inner;
 use promkairos_storage::StoreError;
 
 impl Inner {

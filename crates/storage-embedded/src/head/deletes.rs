@@ -10,9 +10,9 @@ use std::sync::atomic::Ordering;
 
 use tokio::sync::oneshot;
 
-use super::Inner;
 use super::applier::{Answered, Step, answered};
 use super::handing_down::HandingDown;
+use super::inner::Inner;
 use super::wal::{Admission, Record};
 use promkairos_model::{Matcher, TimeRange};
 use promkairos_storage::StoreError;

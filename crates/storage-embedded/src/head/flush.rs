@@ -14,95 +14,23 @@
 //! log is half full, memory is above its flush size or short, or a caller waits for the flush or
 //! for its lock. Repetitions are never spread.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Mutex, Notify, oneshot, watch};
+use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 use tracing::{error, warn};
 
 use super::applier::{Step, answered};
+use super::blocking::blocking;
+use super::flusher::WhenEmpty;
 use super::handing_down::HandingDown;
+use super::inner::Inner;
+use super::options::Options;
 use super::unsynced_records::starts_of;
-use super::{Inner, Options, blocking};
-use promkairos_model::limits::{RETRY_AFTER, RETURN_PROBE};
+use promkairos_model::limits::RETURN_PROBE;
 use promkairos_storage::{Level, RatePacer, StoreError};
-
-/// What a flush does when nothing was accepted since the last one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WhenEmpty {
-    /// End at once.
-    Skip,
-    /// Flush all the same, so that series without recent writes leave memory.
-    Flush,
-}
-
-/// Excludes flushes and deletes from each other.
-pub(super) struct Flusher {
-    pub(super) turn: Mutex<HandingDown>,
-    /// Whether a replay found deletes that the store below may not have; reads wait for them.
-    pub(super) deletes_pending: AtomicBool,
-    /// The number of callers that wait for a flush, or for the lock.
-    hurried: AtomicUsize,
-    /// Whether the last flush failed.
-    failed: AtomicBool,
-    /// Whether it failed because the store below was unavailable.
-    found_away: AtomicBool,
-    /// Whether flushes are abandoned, including the flush in progress.
-    given_up: watch::Sender<bool>,
-}
-
-/// A caller that waits, counted until this is dropped.
-pub(super) struct Hurry<'a>(&'a AtomicUsize);
-
-impl Drop for Hurry<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl Flusher {
-    /// Continues where a replay ended.
-    pub(super) fn new(turn: HandingDown) -> Self {
-        let deletes_pending = (!turn.deletes.is_empty()).into();
-        let (hurried, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let given_up = watch::Sender::new(false);
-        let found_away = AtomicBool::new(false);
-        Self { turn: Mutex::new(turn), deletes_pending, hurried, failed, found_away, given_up }
-    }
-
-    /// Whether the last flush failed; the next one waits for its time.
-    pub(super) fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::Relaxed)
-    }
-
-    /// Ends the flush in progress; no flush begins any more.
-    pub(super) fn give_up(&self) {
-        self.given_up.send_replace(true);
-    }
-
-    /// Waits until flushes are abandoned.
-    async fn until_given_up(&self) -> StoreError {
-        // The sender is in `self`, so it is not dropped.
-        let _ = self.given_up.subscribe().wait_for(|given_up| *given_up).await;
-        StoreError::Unavailable {
-            what: "there was no more time for it".into(),
-            retry_after: RETRY_AFTER,
-        }
-    }
-
-    /// No flush is spread while the returned value lives.
-    pub(super) fn hurry(&self) -> Hurry<'_> {
-        self.hurry_for_ever();
-        Hurry(&self.hurried)
-    }
-
-    /// No flush is spread any more.
-    pub(super) fn hurry_for_ever(&self) {
-        self.hurried.fetch_add(1, Ordering::Relaxed);
-    }
-}
 
 /// Flushes at the interval and when woken, until the head is dropped.
 pub(super) fn spawn(inner: &Arc<Inner>) {
@@ -273,7 +201,7 @@ impl Inner {
         let starts = if is_pending { starts_of(&self.below).await? } else { None };
         turn.hand_down(pace).await?;
         if let (true, Some(starts)) = (is_pending, starts) {
-            self.hold(starts, after, turn.through);
+            self.held.hold(starts, after, turn.through);
         }
         self.cut_log(turn).await
     }

@@ -2,15 +2,15 @@
 //!
 //! Deletes go first, in their order; then the whole snapshot. Memory drops the snapshot only after
 //! `Ok` from the store below. A failed snapshot is handed down again before the next one is taken.
-//! [`super::flush`] cuts snapshots and the log while the head runs, [`super::open`] during a
+//! [`super::flush`] cuts snapshots and the log while the head runs, [`super::replay`] during a
 //! replay.
 
 use std::sync::Arc;
 
 use tracing::{Instrument, info, warn};
 
-use super::blocking;
-use super::memory::Memory;
+use super::blocking::blocking;
+use super::recent_samples::RecentSamples;
 use promkairos_model::{Matcher, Metadata, TimeRange};
 use promkairos_storage::{Flush, RatePacer, SharedStore, StoreError};
 use promkairos_telemetry::HeadMetrics;
@@ -25,7 +25,7 @@ pub(super) struct PendingDelete {
 
 /// What the store below has, and what it has to get.
 pub(super) struct HandingDown {
-    memory: Arc<Memory>,
+    memory: Arc<RecentSamples>,
     pub(super) below: SharedStore,
     metrics: HeadMetrics,
     pub(super) deletes: Vec<PendingDelete>,
@@ -39,7 +39,11 @@ pub(super) struct HandingDown {
 
 impl HandingDown {
     /// Nothing is to be handed down yet.
-    pub(super) fn new(memory: Arc<Memory>, below: SharedStore, metrics: HeadMetrics) -> Self {
+    pub(super) fn new(
+        memory: Arc<RecentSamples>,
+        below: SharedStore,
+        metrics: HeadMetrics,
+    ) -> Self {
         let deletes = Vec::new();
         Self { memory, below, metrics, deletes, pending: None, through: 0, uncut: None }
     }

@@ -10,8 +10,9 @@ use std::ops::Range;
 
 use async_trait::async_trait;
 
-use super::memory::{chunk_error, pinned_bytes};
-use super::{Inner, blocking};
+use super::blocking::blocking;
+use super::inner::Inner;
+use super::recent_samples::{chunk_error, pinned_bytes};
 use promkairos_chunk::Chunk;
 use promkairos_model::{Labels, Matcher, Metadata, TimeRange};
 use promkairos_storage::forecast::{HistogramSizes, of_chunks};

@@ -11,8 +11,8 @@ use std::thread::JoinHandle;
 
 use super::byte_budget::{ByteBudget, Reserved};
 use super::map::bytes_of_new;
-use super::memory::Memory;
 use super::prepared::Prepared;
+use super::recent_samples::RecentSamples;
 use promkairos_storage::StoreError;
 
 /// Most writes that wait.
@@ -43,7 +43,7 @@ struct Waiting {
 
 impl Repeater {
     /// Starts the thread. Writes of at most `most_bytes` may wait for it.
-    pub(super) fn start(memory: Arc<Memory>, most_bytes: u64) -> Result<Self, StoreError> {
+    pub(super) fn start(memory: Arc<RecentSamples>, most_bytes: u64) -> Result<Self, StoreError> {
         let (steps, taken) = sync_channel(WAITING);
         let thread = std::thread::Builder::new().name("repeat".into());
         let waiting = Arc::new(Waiting::default());
@@ -62,7 +62,7 @@ impl Repeater {
 
     /// Queues a write.
     pub(super) fn write(&self, write: Prepared, stamp: i64) -> Result<(), StoreError> {
-        self.waiting.points.fetch_add(Memory::most_bytes(&write), Relaxed);
+        self.waiting.points.fetch_add(RecentSamples::most_bytes(&write), Relaxed);
         self.waiting.series.fetch_add(series_bytes(&write), Relaxed);
         let reserved = self.budget.take(write.bytes());
         self.steps.send(Step::Write(write, stamp, reserved)).map_err(|_| ended())
@@ -105,12 +105,12 @@ fn series_bytes(write: &Prepared) -> u64 {
     write.new.iter().map(|(_, labels)| bytes_of_new(labels)).sum()
 }
 
-fn repeat(memory: &Memory, steps: Receiver<Step>, waiting: &Waiting) -> u64 {
+fn repeat(memory: &RecentSamples, steps: Receiver<Step>, waiting: &Waiting) -> u64 {
     let mut points = 0;
     for step in steps {
         match step {
             Step::Write(write, stamp, _reserved) => {
-                let (bytes, series) = (Memory::most_bytes(&write), series_bytes(&write));
+                let (bytes, series) = (RecentSamples::most_bytes(&write), series_bytes(&write));
                 let outcome = memory.apply(write, stamp);
                 waiting.points.fetch_sub(bytes, Release);
                 waiting.series.fetch_sub(series, Release);

@@ -1,6 +1,6 @@
 //! Estimates of bytes in memory: of points, exemplars and metadata, and of a flush of all data.
 //!
-//! Tests of [`super::memory`] compare the estimates with an allocator, for usual and hostile shapes. Floats are not
+//! Tests of [`super::recent_samples`] compare the estimates with an allocator, for usual and hostile shapes. Floats are not
 //! measured one by one. The map knows the size of series without their points.
 
 use super::map::SeriesMap;

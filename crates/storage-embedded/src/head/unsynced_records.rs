@@ -1,5 +1,5 @@
-//! Records that the store below has acknowledged and may still lose. They stay in the log until the store has had
-//! time to sync them, and are handed down again if its servers were restarted meanwhile (see [`Unsynced`]).
+//! Records that the store below has acknowledged and may still lose. They stay in the log until
+//! [`unsynced_task`](super::unsynced_task) releases them or hands them down again.
 //!
 //! A file in the log's folder lists the held records for a restart of this process. Invariant: no
 //! segment with a held record is removed. A file that cannot be read fails the start: it may list
@@ -12,20 +12,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tracing::{info, warn};
+use tracing::warn;
 
-use super::{Inner, blocking, open};
 use promkairos_storage::clock::now_ms;
 use promkairos_storage::disk::replace;
 use promkairos_storage::log_files::{LogFiles, read_all, write_new};
-use promkairos_storage::{SharedStore, Since, Starts, StoreError, Unsynced};
+use promkairos_storage::{SharedStore, Starts, StoreError};
 
 /// Name of the file.
 const NAME: &str = "unsynced.json";
 /// Its name while it is written.
 const UNFINISHED: &str = "unsynced.json.new";
-/// How often the servers of the store below are asked while records are held.
-const PROBE: Duration = Duration::from_millis(500);
 
 /// The records of one flush.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,16 +30,21 @@ pub(super) struct Held {
     /// The record before the first.
     after: u64,
     /// The last record.
-    through: u64,
+    pub(super) through: u64,
     /// When all of them were acknowledged, in milliseconds since 1970.
     acknowledged: i64,
     /// The servers of the store below just before the first record went there.
-    starts: Starts,
+    pub(super) starts: Starts,
 }
 
 impl Held {
+    /// The records behind `after` up to `through`, acknowledged just now.
+    pub(super) fn new(after: u64, through: u64, starts: Starts) -> Self {
+        Self { after, through, acknowledged: now_ms(), starts }
+    }
+
     /// Whether the servers have had time to sync the records.
-    fn is_over(&self, now: i64, period: Duration) -> bool {
+    pub(super) fn is_over(&self, now: i64, period: Duration) -> bool {
         let period = i64::try_from(period.as_millis()).unwrap_or(i64::MAX);
         now >= self.acknowledged.saturating_add(period)
     }
@@ -83,8 +85,19 @@ impl UnsyncedRecords {
         self.all.lock().is_empty()
     }
 
-    fn oldest(&self) -> Option<Held> {
+    pub(super) fn oldest(&self) -> Option<Held> {
         self.all.lock().first().cloned()
+    }
+
+    /// The record before the first held one, and the last held one; `None` = nothing is held.
+    pub(super) fn span(&self) -> Option<(u64, u64)> {
+        let all = self.all.lock();
+        Some((all.first()?.after, all.last()?.through))
+    }
+
+    /// Holds the records behind `after` up to `through`, which the store below has acknowledged.
+    pub(super) fn hold(&self, starts: Starts, after: u64, through: u64) {
+        self.push(Held::new(after, through, starts));
     }
 
     /// Holds records that follow all held ones.
@@ -108,7 +121,7 @@ impl UnsyncedRecords {
     }
 
     /// Replaces the oldest records after they were handed down again.
-    fn replace_oldest(&self, through: u64, held: Held) {
+    pub(super) fn replace_oldest(&self, through: u64, held: Held) {
         let mut all = self.all.lock();
         all.retain(|one| one.through > through);
         all.insert(0, held);
@@ -117,7 +130,7 @@ impl UnsyncedRecords {
     }
 
     /// Releases the records up to `through`, which are synced.
-    fn release(&self, through: u64) {
+    pub(super) fn release(&self, through: u64) {
         self.all.lock().retain(|held| held.through > through);
         self.save();
     }
@@ -144,85 +157,6 @@ pub(super) async fn starts_of(below: &SharedStore) -> Result<Option<Starts>, Sto
         Some(below) => below.starts().await.map(Some),
         None => Ok(None),
     }
-}
-
-impl Inner {
-    /// Keeps the records behind `after` up to `through`, which the store below has acknowledged.
-    pub(super) fn hold(&self, starts: Starts, after: u64, through: u64) {
-        self.held.push(Held { after, through, acknowledged: now_ms(), starts });
-    }
-
-    /// Releases the oldest records once they are synced, or hands records down again. Returns
-    /// whether records are still held.
-    async fn settle_held(self: &Arc<Self>) -> Result<bool, StoreError> {
-        let Some(oldest) = self.held.oldest() else { return Ok(false) };
-        let Some(below) = self.below.unsynced().await else { return Ok(true) };
-        let starts = below.starts().await?;
-        match Since::judge(&oldest.starts, &starts, below.copies()) {
-            Since::Unknown => {}
-            Since::Kept if oldest.is_over(now_ms(), below.period()) || self.is_log_half_full() => {
-                let (wal, through) = (self.wal.clone(), oldest.through);
-                blocking(move || wal.forget(through)).await??;
-                self.held.release(through);
-            }
-            Since::Kept => {}
-            Since::Lost => self.hand_down_again(&*below, starts).await?,
-        }
-        Ok(self.held.oldest().is_some())
-    }
-
-    /// Hands down all held records: one restart may have lost them all.
-    async fn hand_down_again(
-        self: &Arc<Self>,
-        below: &dyn Unsynced,
-        starts: Starts,
-    ) -> Result<(), StoreError> {
-        let all = self.held.all.lock().clone();
-        let (Some(first), Some(last)) = (all.first(), all.last()) else { return Ok(()) };
-        let (after, through) = (first.after, last.through);
-        warn!(
-            after,
-            through,
-            "a server of the store below was started again before what it had acknowledged was synced for sure: \
-             it is handed down again"
-        );
-        below.start_over().await?;
-        let (inner, options) = (self.clone(), self.options.clone());
-        let again = move || {
-            let (wal, below) = (inner.wal.clone(), inner.below.clone());
-            open::hand_down_again(&options, below, |visit| wal.read_again(after, through, visit))
-        };
-        let points = blocking(again).await??;
-        info!(points, through, "handed down again");
-        self.metrics.handed_down_again.inc_by(points);
-        let held = Held { after, through, acknowledged: now_ms(), starts };
-        self.held.replace_oldest(through, held);
-        Ok(())
-    }
-}
-
-/// Settles held records until the head is dropped.
-pub(super) fn spawn(inner: &Arc<Inner>) {
-    let head = Arc::downgrade(inner);
-    let held = inner.held.clone();
-    tokio::spawn(async move {
-        loop {
-            let Some(head) = head.upgrade() else { return };
-            let is_more = match head.settle_held().await {
-                Ok(is_more) => is_more,
-                Err(error) => {
-                    tracing::debug!("what is held of the log is held further: {error}");
-                    true
-                }
-            };
-            drop(head);
-            match is_more {
-                true => tokio::time::sleep(PROBE).await,
-                // Dropping the head wakes this task.
-                false => held.more.notified().await,
-            }
-        }
-    });
 }
 
 #[cfg(test)]

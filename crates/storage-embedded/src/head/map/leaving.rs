@@ -17,8 +17,8 @@ use std::sync::atomic::Ordering;
 use parking_lot::{Mutex, RwLock};
 use roaring::RoaringBitmap;
 
+use super::super::series::MemSeries;
 use super::{Identity, PAGE, SeriesMap};
-use crate::head::series::MemSeries;
 
 /// Series that are visited under one lock of the map.
 const AT_ONCE: usize = 1 << 11;
@@ -32,7 +32,7 @@ const LEAST_ROOM: usize = 16 * PAGE;
 
 /// Which series without points are removed.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::head) enum Leave {
+pub(crate) enum Leave {
     /// Series that no write has found for a while.
     Unseen {
         /// Number of the last flush.
@@ -59,7 +59,7 @@ impl Leave {
 
 /// What became of the room of removed series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::head) enum Room {
+pub(crate) enum Room {
     /// It is kept for new series.
     Kept,
     /// It was freed.
@@ -67,7 +67,7 @@ pub(in crate::head) enum Room {
 }
 
 /// Removes series without points. No other call runs meanwhile, and no flush is in progress.
-pub(in crate::head) fn leave(map: &RwLock<SeriesMap>, leave: Leave) -> Room {
+pub(crate) fn leave(map: &RwLock<SeriesMap>, leave: Leave) -> Room {
     let mut gone = RoaringBitmap::new();
     each_slice(map, |map, ids| map.leaving(ids, leave, &mut gone));
     let stay = map.read().len().saturating_sub(gone.len() as usize);
@@ -107,7 +107,7 @@ fn each_slice(map: &RwLock<SeriesMap>, mut visit: impl FnMut(&SeriesMap, Range<u
 
 impl SeriesMap {
     /// Drops the old ids, which no write has any more.
-    pub(in crate::head) fn forget_renewed(&mut self) {
+    pub(crate) fn forget_renewed(&mut self) {
         self.renewed = Vec::new();
     }
 

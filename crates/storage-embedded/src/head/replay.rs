@@ -1,4 +1,4 @@
-//! Opens a head: reads the log back into memory.
+//! Replay: reads the log back into memory when a head is opened.
 //!
 //! A replay applies no policy: it repeats what was accepted, in the order of the log. A delete is
 //! applied to memory at its position. The store below gets each delete again before anything else,
@@ -14,23 +14,19 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
 use tracing::{info, warn};
 
-use super::applier::Applier;
-use super::flush::Flusher;
+use super::blocking::blocking;
 use super::handing_down::{HandingDown, PendingDelete};
-use super::memory::{Memory, Resolved};
+use super::options::{Options, Stamps};
 use super::prepared::{Judge, Prepared};
+use super::recent_samples::{RecentSamples, Resolved};
 use super::repeater::Repeater;
 use super::unsynced_records::{UnsyncedRecords, starts_of};
 use super::wal::{self, Wal, WalOptions};
 use super::wal_prefetch::{self, Change, Message, Read, undecodable};
-use super::{Inner, Options, Order, Stamps, blocking};
 use promkairos_model::{Protocol, ShownSize, Target};
-use promkairos_storage::failures::Failures;
 use promkairos_storage::{Level, Pressure, RatePacer, SharedStore, Starts, StoreError};
 use promkairos_telemetry::HeadMetrics;
 use promkairos_wire::{self, Policy};
@@ -38,48 +34,9 @@ use promkairos_wire::{self, Policy};
 /// Each thread may have one part in this number of the memory limit ready for the next thread.
 const SHARE: u64 = 16;
 
-pub(super) async fn open(
-    options: Options,
-    below: SharedStore,
-    metrics: HeadMetrics,
-) -> Result<Inner, StoreError> {
-    let flushed_through = match below.stats().await {
-        Ok(stats) => stats.flushed_through,
-        Err(error) => {
-            warn!("the store below does not answer, the log goes on without it: {error}");
-            0
-        }
-    };
-    let replay = Replay::new(&options, below.clone(), metrics.clone())?;
-    let dir = options.clone();
-    let (wal, read) = blocking(move || replay.read(&dir, flushed_through)).await??;
-    let ReadBack { memory, down, stamp, held, handed_down } = read;
-    let failed = down.pending.is_some();
-    let inner = Inner {
-        flusher: Flusher::new(down),
-        options,
-        wal: Arc::new(wal),
-        order: Mutex::new(Order { stamp, applier: Applier::start(memory.clone())? }),
-        memory,
-        wake: Arc::new(Notify::new()),
-        below,
-        metrics,
-        held: Arc::new(held),
-        failures: Failures::of("a flush"),
-    };
-    if let Some((starts, after, through)) = handed_down {
-        inner.hold(starts, after, through);
-    }
-    inner.wake_if_full();
-    if failed {
-        inner.wake.notify_one();
-    }
-    Ok(inner)
-}
-
 /// Reads the log back into memory, and hands data down when memory is full.
 struct Replay {
-    memory: Arc<Memory>,
+    memory: Arc<RecentSamples>,
     /// Applies the writes.
     repeater: Repeater,
     down: HandingDown,
@@ -113,16 +70,28 @@ enum WhenRefused {
 }
 
 /// What the log held.
-struct ReadBack {
-    memory: Arc<Memory>,
-    down: HandingDown,
+pub(super) struct ReadBack {
+    pub(super) memory: Arc<RecentSamples>,
+    pub(super) down: HandingDown,
     /// No later acceptance time may be before this.
-    stamp: i64,
+    pub(super) stamp: i64,
     /// Records that earlier processes handed down and the store below may lose.
-    held: UnsyncedRecords,
+    pub(super) held: UnsyncedRecords,
     /// What the replay handed down and may be lost: servers before, record before the first, the
     /// last.
-    handed_down: Option<(Starts, u64, u64)>,
+    pub(super) handed_down: Option<(Starts, u64, u64)>,
+}
+
+/// Opens the log and reads back the records behind `flushed`, which the store below does not have yet.
+pub(super) async fn read_back(
+    options: &Options,
+    below: SharedStore,
+    metrics: HeadMetrics,
+    flushed: u64,
+) -> Result<(Wal, ReadBack), StoreError> {
+    let replay = Replay::new(options, below, metrics)?;
+    let options = options.clone();
+    blocking(move || replay.read(&options, flushed)).await?
 }
 
 /// Hands records of the log down again, as a replay would; returns the number of points. Uses a
@@ -150,7 +119,7 @@ impl Replay {
         metrics: HeadMetrics,
     ) -> Result<Self, StoreError> {
         let pressure = options.pressure.clone();
-        let memory = Arc::new(Memory::new(metrics.clone(), options.series_stay, pressure));
+        let memory = Arc::new(RecentSamples::new(metrics.clone(), options.series_stay, pressure));
         let flush_memory = options.flush_memory;
         let share = options.pressure.limit() / SHARE;
         Ok(Self {

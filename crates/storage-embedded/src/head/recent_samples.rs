@@ -34,7 +34,7 @@ const SERIES_AT_ONCE: usize = 4096;
 
 /// Everything in memory.
 #[derive(Default)]
-pub(super) struct Memory {
+pub(super) struct RecentSamples {
     map: RwLock<SeriesMap>,
     /// Metadata received since the last flush, changed or not.
     metadata: Mutex<BTreeMap<String, Metadata>>,
@@ -65,7 +65,7 @@ pub(super) struct Resolved<'m> {
     pub(super) judged: Judged,
 }
 
-impl Memory {
+impl RecentSamples {
     pub(super) fn new(metrics: HeadMetrics, stay: Duration, pressure: Arc<Pressure>) -> Self {
         Self { metrics, stay, pressure, ..Self::default() }
     }
@@ -505,7 +505,7 @@ mod tests {
     use promkairos_storage::ListSize;
 
     /// A write to this series, with the series found; no flush has ended since then.
-    fn found(memory: &Memory, name: &str, time: i64) -> Prepared {
+    fn found(memory: &RecentSamples, name: &str, time: i64) -> Prepared {
         let labels = Labels::from_pairs([("__name__", name)]).expect("a label set");
         let series = SeriesEntry {
             labels: RawLabels(labels.as_bytes()),
@@ -519,7 +519,7 @@ mod tests {
         memory.resolve(batch, Judge::Replay).write
     }
 
-    fn flush(memory: &Memory) -> Vec<Labels> {
+    fn flush(memory: &RecentSamples) -> Vec<Labels> {
         memory.begin_flush();
         let ids = memory.flushing();
         let flushed = ids.into_iter().map(|id| memory.map.read().labels(id)).collect();
@@ -528,13 +528,13 @@ mod tests {
     }
 
     /// Names in the label index, whether their series have points or not.
-    fn indexed(memory: &Memory) -> Vec<String> {
+    fn indexed(memory: &RecentSamples) -> Vec<String> {
         memory.map.read().index.values("__name__", None).into_iter().map(str::to_owned).collect()
     }
 
     #[test]
     fn a_series_leaves_the_index_with_the_second_flush_after_its_last_write() {
-        let memory = Memory::default();
+        let memory = RecentSamples::default();
         let names = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
         for name in ["a", "b"] {
             memory.apply(found(&memory, name, 1), 0);
@@ -556,7 +556,7 @@ mod tests {
 
     #[test]
     fn a_write_that_waits_to_be_applied_keeps_its_series_through_a_flush() {
-        let memory = Memory::default();
+        let memory = RecentSamples::default();
         memory.apply(found(&memory, "a", 1), 0);
         let waits = found(&memory, "a", 2);
         assert_eq!(flush(&memory).len(), 1);
@@ -572,13 +572,13 @@ mod tests {
     }
 
     /// Writes a point to each of these series.
-    fn write_all(memory: &Memory, series: std::ops::Range<usize>, time: i64) {
+    fn write_all(memory: &RecentSamples, series: std::ops::Range<usize>, time: i64) {
         series.for_each(|n| drop(memory.apply(found(memory, &format!("s{n}"), time), 0)));
     }
 
     #[test]
     fn the_room_of_series_that_left_is_given_up() {
-        let memory = Memory::default();
+        let memory = RecentSamples::default();
         write_all(&memory, 0..6_000, 1);
         flush(&memory);
         assert_eq!(memory.map.read().room(), 6_000);
@@ -614,7 +614,7 @@ mod tests {
 
     #[test]
     fn labels_that_are_too_many_do_not_come_into_being() {
-        let memory = Memory::default();
+        let memory = RecentSamples::default();
         for name in ["c", "a", "b"] {
             memory.apply(found(&memory, name, 1), 0);
         }
@@ -651,8 +651,11 @@ mod tests {
 
     #[test]
     fn a_series_stays_for_its_time() {
-        let memory =
-            Memory::new(HeadMetrics::default(), Duration::from_secs(24 * 3600), Arc::default());
+        let memory = RecentSamples::new(
+            HeadMetrics::default(),
+            Duration::from_secs(24 * 3600),
+            Arc::default(),
+        );
         memory.apply(found(&memory, "a", 1), 0);
         for _ in 0..10 {
             flush(&memory);
@@ -667,7 +670,7 @@ mod tests {
 
     #[test]
     fn the_last_metadata_counts_and_what_is_known_takes_no_memory() {
-        let memory = Memory::default();
+        let memory = RecentSamples::default();
         let entry = |family, kind, help, unit| MetadataEntry { family, kind, help, unit };
         let write = |metadata: Vec<MetadataEntry<'_>>| {
             let batch = WriteBatch { metadata, ..WriteBatch::default() };
@@ -776,7 +779,7 @@ mod tests {
 
     /// A write of a point to each of these series, with exemplars and metadata.
     fn write_of(
-        memory: &Memory,
+        memory: &RecentSamples,
         sets: &[Labels],
         judge: Judge<'_>,
         exemplars: &[Labels],
@@ -820,7 +823,8 @@ mod tests {
             let sets: Vec<Labels> = (0..count).map(labels).collect();
             let pressure = Arc::new(Pressure::new(1 << 40));
             let (memory, given, most) = counted(|| {
-                let memory = Memory::new(HeadMetrics::default(), Duration::ZERO, pressure.clone());
+                let memory =
+                    RecentSamples::new(HeadMetrics::default(), Duration::ZERO, pressure.clone());
                 for sets in sets.chunks(50) {
                     let before = memory.map.read().bytes();
                     let growth = memory.map.read().growth() as u64;
@@ -849,7 +853,7 @@ mod tests {
         for shape in SHAPES {
             let (labels, count) = shape.series();
             let sets: Vec<Labels> = (0..count).map(labels).collect();
-            let memory = Memory::default();
+            let memory = RecentSamples::default();
             memory.apply(write_of(&memory, &sets, Judge::Replay, &[], Vec::new()), 0);
             let (_, said) = memory.whole_bytes();
             memory.begin_flush();
@@ -877,7 +881,7 @@ mod tests {
             let exemplars: Vec<Labels> = (0..5_000)
                 .map(|n| Labels::from_pairs([("trace_id", id(n))]).expect("valid"))
                 .collect();
-            let memory = Memory::default();
+            let memory = RecentSamples::default();
             memory.apply(write_of(&memory, &sets, Judge::Replay, &[], Vec::new()), 0);
             let before = memory.bytes();
             let ((), given, _) = counted(|| {
@@ -888,7 +892,7 @@ mod tests {
         }
         let families: Vec<String> = (0..3_000).map(|n| format!("family_{n}")).collect();
         for help in ["", "Help.", &"Help. ".repeat(100)] {
-            let memory = Memory::default();
+            let memory = RecentSamples::default();
             let (kind, unit) = (MetricType::Gauge, "seconds");
             let entries = families.iter().map(|family| MetadataEntry { family, kind, help, unit });
             let metadata: Vec<MetadataEntry<'_>> = entries.collect();
