@@ -1,4 +1,4 @@
-//! The memory of the head: series with their recent points, and metadata.
+//! The recent samples of a head, in memory: series with their recent points, and metadata.
 //!
 //! It knows neither the log nor the store below. A write is first resolved (labels to ids), and
 //! applied after its record is committed. The caller applies writes in the order of the log.
@@ -32,7 +32,7 @@ use promkairos_telemetry::HeadMetrics;
 /// Series that a flush visits under one lock of the map.
 const SERIES_AT_ONCE: usize = 4096;
 
-/// Everything in memory.
+/// Everything that a head has in memory.
 #[derive(Default)]
 pub(super) struct RecentSamples {
     map: RwLock<SeriesMap>,

@@ -264,7 +264,7 @@ fn is_untouched(state: &State, part: &Part) -> Result<bool, StoreError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cpu_throttle::tests::Ticking;
+    use super::super::ticking::Ticking;
     use super::super::{Options, ingest_flush};
     use super::*;
     use promkairos_chunk::encode_points;

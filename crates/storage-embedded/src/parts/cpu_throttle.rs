@@ -16,7 +16,7 @@ pub(super) struct CpuThrottle<'a> {
 
 impl<'a> CpuThrottle<'a> {
     /// Time of work before a rest.
-    const PIECE: Duration = Duration::from_millis(10);
+    pub(super) const PIECE: Duration = Duration::from_millis(10);
     /// Longest rest. A piece that took longer was interrupted: other work had the core.
     const LONGEST_REST: Duration = Duration::from_millis(100);
 
@@ -49,40 +49,10 @@ impl<'a> CpuThrottle<'a> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use std::cell::Cell;
 
     use super::*;
-
-    /// A clock that advances by more than a piece at each reading, and counts the calls of `sleep`.
-    pub(in super::super) struct Ticking {
-        now: Cell<Instant>,
-        rests: Cell<usize>,
-        hurry: Cell<bool>,
-    }
-
-    impl Ticking {
-        pub(in super::super) fn new() -> Self {
-            Self { now: Cell::new(Instant::now()), rests: Cell::new(0), hurry: Cell::new(false) }
-        }
-
-        pub(in super::super) fn set_hurry(&self) {
-            self.hurry.set(true);
-        }
-
-        pub(in super::super) fn duty(&self) -> CpuThrottle<'_> {
-            let now = || {
-                self.now.set(self.now.get() + CpuThrottle::PIECE * 2);
-                self.now.get()
-            };
-            let rest = |_| self.rests.set(self.rests.get() + 1);
-            CpuThrottle::with(|| self.hurry.get(), now, rest)
-        }
-
-        pub(in super::super) fn rests(&self) -> usize {
-            self.rests.get()
-        }
-    }
 
     #[test]
     fn it_rests_as_long_as_it_worked_unless_there_is_a_hurry() {

@@ -6,6 +6,7 @@
 
 use promkairos_storage::codec::{Cursor, Damage, put_bytes, put_varint, seal, unseal};
 
+use super::block_ref::BlockRef;
 use super::value_keys::{KEY_BYTES, KeyedBlock, NameEntry};
 
 /// Version of the part files that are written. Versions 1 and 2 are read too.
@@ -27,20 +28,6 @@ pub(super) fn part_head(version: u8) -> [u8; HEAD_BYTES] {
 /// Last bytes of a part file.
 fn part_tail(version: u8) -> [u8; TAIL_BYTES] {
     [b'p', b'k', b'p', b'a', b'r', b't', version, b'E']
-}
-
-/// Where a block lies in its file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct BlockRef {
-    pub(super) offset: u64,
-    pub(super) len: u32,
-}
-
-impl BlockRef {
-    /// Offset of the first byte behind the block.
-    pub(super) fn end(&self) -> u64 {
-        self.offset.saturating_add(self.len.into())
-    }
 }
 
 /// A block of the series table.

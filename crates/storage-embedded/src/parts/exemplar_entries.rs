@@ -6,7 +6,7 @@ use promkairos_model::{Exemplar, Labels};
 use promkairos_storage::StoreError;
 use promkairos_storage::codec::{Cursor, Damage};
 
-use super::directory::BlockRef;
+use super::block_ref::BlockRef;
 use super::part::PartReader;
 
 /// The exemplars of a part by series, in order of labels; a series may come several times in a row.

@@ -10,8 +10,8 @@ use promkairos_model::TimeRange;
 use promkairos_storage::forecast::{Expected, Forecast, HistogramSizes, length, of_chunks};
 use promkairos_storage::{Basis, StoreError, frame};
 
+use super::frame_locations::{FrameLocation, FramesBySeries};
 use super::part::Part;
-use super::select::{FrameLocation, FramesBySeries};
 
 /// Most frames that are read for one forecast.
 const FRAMES: usize = 64;

@@ -16,13 +16,15 @@ use tokio::sync::mpsc;
 use promkairos_model::{Exemplar, Labels, Metadata};
 use promkairos_storage::{Flush, FlushOutcome, SeriesRun, StoreError};
 
+use super::blocking::blocking;
 use super::cpu_throttle::CpuThrottle;
 use super::indexed_writer::IndexedWriter;
+use super::metadata;
 use super::names::{self, WIDE};
+use super::packing;
 use super::partitioning::Partitions;
 use super::state::{Flight, PartStore};
 use super::writer::{Finished, Target};
-use super::{blocking, metadata, packing};
 
 /// Bytes of labels and chunks that are handed to the writing thread at once.
 const BATCH_BYTES: usize = 256 << 10;
@@ -220,7 +222,7 @@ impl<'a> Writers<'a> {
 #[cfg(test)]
 mod tests {
     use super::super::Options;
-    use super::super::cpu_throttle::tests::Ticking;
+    use super::super::ticking::Ticking;
     use super::*;
     use promkairos_chunk::encode_points;
     use promkairos_model::{Point, Value};

@@ -13,7 +13,8 @@ use promkairos_storage::StoreError;
 use promkairos_storage::codec::{Cursor, Damage, unseal};
 use promkairos_storage::index::{LabelIndex, ValueJudge};
 
-use super::directory::{BlockRef, Values};
+use super::block_ref::BlockRef;
+use super::directory::Values;
 use super::part::PartReader;
 use super::value_keys::{self, KeyedBlock};
 use super::value_writer::INLINE_POSTINGS;

@@ -5,6 +5,8 @@
 //! each call makes a part of its own. A change becomes visible only after the manifest that describes it is durable.
 //! `docs/EMBEDDED-FORMAT.md` describes the bytes. All file I/O goes through [`Files`].
 
+mod block_ref;
+mod blocking;
 mod cache;
 mod compaction;
 mod cpu_throttle;
@@ -15,6 +17,7 @@ mod exemplar_entries;
 mod expiry;
 mod files;
 mod forecast;
+mod frame_locations;
 mod indexed_writer;
 mod ingest_flush;
 mod listing;
@@ -26,6 +29,7 @@ mod merging;
 pub mod metadata;
 mod names;
 pub mod old_directory;
+mod options;
 mod output;
 mod packing;
 mod part;
@@ -33,6 +37,8 @@ mod partitioning;
 mod retention_clock;
 mod select;
 mod state;
+#[cfg(test)]
+mod ticking;
 mod value_keys;
 mod value_writer;
 mod values_in_order;
@@ -49,56 +55,19 @@ use promkairos_telemetry::StoreMetrics;
 
 use promkairos_storage::disk::Disk;
 use promkairos_storage::{
-    Clock, ExemplarList, Flush, FlushOutcome, Limited, SelectHints, Selection, SeriesQuery, Stats,
-    Store, StoreError,
+    ExemplarList, Flush, FlushOutcome, Limited, SelectHints, Selection, SeriesQuery, Stats, Store,
+    StoreError,
 };
 
 pub use expiry::Expired;
 pub use files::{Files, NewFile, OpenFile};
+pub use options::Options;
 pub use writer::Sizes;
 
+use blocking::blocking;
 use compaction::Speed;
 use maintenance::Maintenance;
 use state::PartStore;
-
-/// Settings of the embedded store.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Days that ended longer ago than this are removed; zero = kept for ever. If the clock jumps
-    /// ahead, retention follows slowly.
-    pub retention: Duration,
-    /// Most bytes of unpacked index blocks in the cache.
-    pub cache_bytes: usize,
-    /// Bytes of memory that the open parts of a flush may use; beyond it they end and new parts
-    /// begin.
-    pub write_bytes: usize,
-    /// Sizes at which a new part file is cut into pieces.
-    pub sizes: Sizes,
-    /// How often compaction and retention run in the background; `None` = only when
-    /// [`Parts::maintain`] is called.
-    pub maintenance: Option<Duration>,
-    /// The clock for retention and for the end of a day.
-    pub clock: Clock,
-    /// The log says that every record up to this number is stored here. If the manifest knows fewer, part files are
-    /// missing or the manifest is an older one: opening fails and removes no file.
-    pub through: u64,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        let maintenance = Some(Duration::from_secs(60));
-        let clock = Clock::default();
-        Self {
-            retention: Duration::ZERO,
-            cache_bytes: 64 << 20,
-            write_bytes: 64 << 20,
-            sizes: Sizes::default(),
-            maintenance,
-            clock,
-            through: 0,
-        }
-    }
-}
 
 /// The embedded store.
 pub struct Parts {
@@ -247,24 +216,4 @@ impl Store for Parts {
     async fn stats(&self) -> Result<Stats, StoreError> {
         Ok(self.store.state().stats())
     }
-}
-
-/// Runs file work on a thread that may block.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
-) -> Result<T, StoreError> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(error) => {
-                let (what, retry_after) = (error.to_string(), Duration::from_secs(1));
-                Err(StoreError::Unavailable { what, retry_after })
-            }
-        },
-    }
-}
-
-fn io_error(path: &Path, source: std::io::Error) -> StoreError {
-    StoreError::Io { path: path.to_owned(), source }
 }

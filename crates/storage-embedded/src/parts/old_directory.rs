@@ -3,7 +3,8 @@
 
 use promkairos_storage::codec::{Cursor, Damage};
 
-use super::directory::{BlockRef, Directory, SeriesBlock, Values, next_block};
+use super::block_ref::BlockRef;
+use super::directory::{Directory, SeriesBlock, Values, next_block};
 use super::value_keys::{NameEntry, ValueBlock};
 
 /// Reads a directory; an error says what is wrong with the bytes.

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use promkairos_storage::StoreError;
 use promkairos_storage::codec::pack;
 
-use super::directory::BlockRef;
-use super::files::{Files, NewFile};
-use super::{io_error, names};
+use super::block_ref::BlockRef;
+use super::files::{Files, NewFile, io_error};
+use super::names;
 
 /// Size of the write buffer, in bytes.
 const WRITE_BUFFER: usize = 1 << 20;

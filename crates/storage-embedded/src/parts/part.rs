@@ -14,13 +14,14 @@ use promkairos_chunk::{Chunk, ChunkError};
 use promkairos_storage::StoreError;
 use promkairos_storage::codec::{Damage, unpack};
 
+use super::block_ref::BlockRef;
 use super::cache::{BlockCache, Cached};
 use super::directory::{
-    BlockRef, Directory, DirectoryReader, FOOTER_BYTES, Footer, HEAD_BYTES, footer_crc, part_head,
+    Directory, DirectoryReader, FOOTER_BYTES, Footer, HEAD_BYTES, footer_crc, part_head,
 };
-use super::files::{Files, OpenFile};
+use super::files::{Files, OpenFile, io_error};
 use super::manifest::PartEntry;
-use super::{io_error, names, old_directory};
+use super::{names, old_directory};
 
 /// A part that the manifest lists.
 pub(super) struct Part {

@@ -20,11 +20,12 @@ use promkairos_storage::{
     merge,
 };
 
+use super::blocking::blocking;
+use super::cutting;
 use super::forecast;
-use super::lookup::{Frame, SeriesRow};
+use super::frame_locations::{FrameLocation, FramesBySeries};
 use super::part::Part;
 use super::state::State;
-use super::{blocking, cutting};
 
 /// The series that match and may have points in the range.
 pub(super) fn select(
@@ -40,74 +41,6 @@ pub(super) fn select(
     let (series, places) = found.arrange(hints.sorted);
     let reader = FramesReader { state, range, labels: series.clone(), places };
     Ok(Selection { series, reader: Box::new(Reader(Arc::new(reader))) })
-}
-
-/// Where one frame of a series is.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct FrameLocation {
-    offset: u64,
-    len: u32,
-    /// Position of the part in the state.
-    pub(super) part: u32,
-    /// First and last point, in steps from the start of the part, see [`step_bits`].
-    first: u32,
-    last: u32,
-}
-
-/// A step is this power of two of milliseconds: the shortest of which `u32` has enough for a part. Of a day it is one
-/// millisecond.
-fn step_bits(part: TimeRange) -> u32 {
-    (u64::BITS - part.end.abs_diff(part.start).leading_zeros()).saturating_sub(u32::BITS)
-}
-
-impl FrameLocation {
-    /// A row of the part at this position, which has this range.
-    fn new(part: u32, row: &SeriesRow<'_>, range: TimeRange) -> Self {
-        let bits = step_bits(range);
-        let steps = |time: i64| {
-            let from_start = time.clamp(range.start, range.end).abs_diff(range.start);
-            u32::try_from(from_start >> bits).expect("the part has no more steps")
-        };
-        let (first, last) = (steps(row.range.start), steps(row.range.end));
-        Self { offset: row.frame.offset, len: row.frame.len, part, first, last }
-    }
-
-    /// The position of its chunks.
-    pub(super) fn frame(&self) -> Frame {
-        Frame { offset: self.offset, len: self.len }
-    }
-
-    /// A range, within that of the part, from at most a step before its first point to at most a step behind its last.
-    pub(super) fn range(&self, part: TimeRange) -> TimeRange {
-        let bits = step_bits(part);
-        let (first, last) = (u64::from(self.first) << bits, u64::from(self.last) << bits);
-        let end = part.start.saturating_add_unsigned(last | ((1 << bits) - 1));
-        TimeRange::new(part.start.saturating_add_unsigned(first), end.min(part.end))
-    }
-}
-
-/// Frames by series.
-pub(super) struct FramesBySeries {
-    /// Frames of series `i` are `all[starts[i]..starts[i + 1]]`, in order of precedence.
-    starts: Vec<usize>,
-    all: Vec<FrameLocation>,
-}
-
-impl FramesBySeries {
-    /// The frames of a series.
-    pub(super) fn of(&self, series: usize) -> &[FrameLocation] {
-        &self.all[self.starts[series]..self.starts[series + 1]]
-    }
-
-    /// How many series there are.
-    pub(super) fn series(&self) -> usize {
-        self.starts.len() - 1
-    }
-
-    /// All frames.
-    pub(super) fn all(&self) -> &[FrameLocation] {
-        &self.all
-    }
 }
 
 /// Label sets found so far, each once, with their frames.
@@ -173,19 +106,8 @@ impl Found {
             places.iter_mut().for_each(|(series, _)| *series = rank[*series as usize]);
             order.iter().map(|at| labels[*at as usize].clone()).collect()
         };
-        // A stable sort: frames of one series stay in order of precedence.
-        places.sort_by_key(|(series, _)| *series);
-        let mut starts = vec![0usize; series.len() + 1];
-        for (series, _) in &places {
-            starts[*series as usize + 1] += 1;
-        }
-        for at in 1..starts.len() {
-            starts[at] += starts[at - 1];
-        }
-        (
-            series,
-            FramesBySeries { starts, all: places.into_iter().map(|(_, place)| place).collect() },
-        )
+        let places = FramesBySeries::new(series.len(), places);
+        (series, places)
     }
 }
 
@@ -221,14 +143,14 @@ impl FramesReader {
             let what = format!("series {series:?} of {} were asked for", self.labels.len());
             return Err(StoreError::Invalid(what));
         }
-        let first = self.places.starts[series.start];
-        let places = &self.places.all[first..self.places.starts[series.end]];
-        let frames = read_frames(&self.state.parts, places)?;
+        let frames = read_frames(&self.state.parts, self.places.of_run(series.clone()))?;
+        let mut rest = frames.as_slice();
         let mut result = Vec::with_capacity(series.len());
         for at in series {
-            let own = self.places.starts[at] - first..self.places.starts[at + 1] - first;
-            let lists = places[own.clone()].iter().zip(&frames[own]);
-            result.push(self.series(&self.labels[at], lists)?);
+            let places = self.places.of(at);
+            let (own, others) = rest.split_at(places.len());
+            result.push(self.series(&self.labels[at], places.iter().zip(own))?);
+            rest = others;
         }
         Ok(result)
     }
@@ -288,30 +210,4 @@ fn read_frames(parts: &[Arc<Part>], places: &[FrameLocation]) -> Result<Vec<Byte
         rest = others;
     }
     Ok(frames)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_location_keeps_the_range_of_its_row_in_parts_of_any_length() {
-        const DAY: i64 = 86_400_000;
-        let day = TimeRange::new(20_000 * DAY, 20_001 * DAY - 1);
-        let years = TimeRange::new(-400 * DAY, 40_000 * DAY);
-        for part in [day, years, TimeRange::new(7, 7), TimeRange::new(i64::MIN, i64::MAX)] {
-            let middle = part.start.saturating_add_unsigned(part.end.abs_diff(part.start) / 2);
-            for (start, end) in [(part.start, part.end), (middle, middle), (middle, part.end)] {
-                let range = TimeRange::new(start, end);
-                let frame = Frame { offset: 1, len: 2 };
-                let row = SeriesRow { labels: &[], range, frame };
-                let kept = FrameLocation::new(0, &row, part).range(part);
-                let step = 1u64 << step_bits(part);
-                assert!(kept.start <= start && start.abs_diff(kept.start) < step, "{part:?}");
-                assert!(kept.end >= end && kept.end.abs_diff(end) < step, "{part:?}");
-                assert!(part.contains(kept.start) && part.contains(kept.end), "{part:?}");
-            }
-        }
-        assert_eq!([day, years].map(step_bits), [0, 10]);
-    }
 }

@@ -22,14 +22,14 @@ use promkairos_storage::{Clock, Stats, StoreError};
 use promkairos_telemetry::StoreMetrics;
 
 use super::cache::BlockCache;
-use super::files::Files;
+use super::files::{Files, io_error};
 use super::manifest::{Manifest, PartEntry, Tombstone};
 use super::metadata::{self, MetadataMap};
-use super::names::WIDE;
+use super::names::{self, WIDE};
+use super::options::Options;
 use super::part::Part;
 use super::retention_clock::RetentionClock;
 use super::writer::{Sizes, Target};
-use super::{Options, io_error, names};
 
 /// A state of the store; never changed once it is visible.
 #[derive(Clone, Default)]

@@ -5,7 +5,7 @@
 //! the blocks themselves are read. Older parts keep whole first values, by label. Pure bytes:
 //! reading blocks is for [`lookup`](super::lookup).
 
-use super::directory::BlockRef;
+use super::block_ref::BlockRef;
 
 /// Most bytes that are kept of a name and of a value.
 pub(super) const KEY_BYTES: usize = 64;

@@ -8,7 +8,8 @@ use roaring::RoaringBitmap;
 use promkairos_storage::StoreError;
 use promkairos_storage::codec::{Cursor, Damage};
 
-use super::directory::{BlockRef, Values};
+use super::block_ref::BlockRef;
+use super::directory::Values;
 use super::lookup::label_of_entry;
 use super::part::PartReader;
 

@@ -14,8 +14,9 @@ use promkairos_storage::StoreError;
 use promkairos_storage::codec::{pack, put_bytes, put_varint, put_zigzag};
 use promkairos_storage::frame::put_frame;
 
+use super::block_ref::BlockRef;
 use super::directory::{
-    BlockRef, Directory, Footer, HEAD_BYTES, PART_VERSION, SeriesBlock, footer_crc, part_head,
+    Directory, Footer, HEAD_BYTES, PART_VERSION, SeriesBlock, footer_crc, part_head,
 };
 use super::files::Files;
 use super::manifest::PartEntry;
