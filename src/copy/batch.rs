@@ -6,7 +6,8 @@
 use std::ops::Range;
 
 use super::endpoint::StoreEndpoint;
-use super::{CopyError, Totals};
+use super::error::CopyError;
+use super::progress::Totals;
 use crate::model::{
     Exemplar, ExemplarEntry, HistogramSample, Labels, Metadata, MetadataEntry, Point, RawLabels,
     Rejections, Sample, SampleTimes, SeriesEntry, Target, Value, WriteBatch,

@@ -7,43 +7,27 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
-use super::compared::{BothMetadata, Compared, Difference, What};
+use super::compared::{Compared, Difference, What};
+use super::comparison::Comparison;
 use super::days::times_of;
 use super::digest::{Digest, Left, hashes};
 use super::endpoint::{Endpoint, Starts};
+use super::error::CopyError;
 use super::exemplars::Pieces;
+use super::job::Job;
 use super::left_out::{LeftOut, START_TIMESTAMP};
-use super::outside::Outside;
 use super::plan::Plan;
-use super::progress::{Position, Progress, Stage};
+use super::position::Position;
+use super::progress::{Progress, Stage};
 use super::runs::{Run, Runs};
 use super::transfer::{Copier, Patience};
-use super::{CopyError, Job};
 use crate::chunk::{Chunk, ChunkError};
-use crate::model::{Exemplar, Labels, Metadata, TimeRange};
+use crate::model::{Exemplar, Labels, TimeRange};
 use crate::storage::ExemplarList;
 use crate::storage::cassandra::LeftOut as Met;
 
 /// Series between two calls of `moved`.
 const SERIES_A_STEP: usize = 64;
-
-/// The position of a comparison, and its results so far.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Comparison {
-    /// `None` = not begun.
-    plan: Option<Plan>,
-    outside: Outside,
-    position: Position,
-    /// Digests of source and target.
-    digests: [Digest; 2],
-    compared: Compared,
-    /// Data of the source that promkairos cannot represent.
-    met: LeftOut,
-    /// Everything else that is left out.
-    left_out: LeftOut,
-}
 
 impl Copier {
     /// Compares both sides, from `progress` on. `met` counts data of the source that promkairos
@@ -139,26 +123,6 @@ impl Copier {
         compared.checksum = format!("{:016x}", source.checksum);
         compared.target_checksum = format!("{:016x}", target.checksum);
         Ok(compared)
-    }
-
-    /// Metadata of the families that the target does not know.
-    pub(super) async fn missing_metadata(&self) -> Result<Vec<(String, Metadata)>, CopyError> {
-        let both = self.metadata_of_both().await?.into_iter();
-        Ok(both
-            .filter(|(_, _, known)| known.is_none())
-            .map(|(family, said, _)| (family, said))
-            .collect())
-    }
-
-    async fn metadata_of_both(&self) -> Result<Vec<BothMetadata>, CopyError> {
-        let known = Endpoint::Store(self.to.clone()).metadata().await?;
-        let mut known: BTreeMap<String, Metadata> = known.into_iter().collect();
-        let all = self.from.metadata().await?.into_iter();
-        let with_known = |(family, said)| {
-            let there = known.remove(&family);
-            (family, said, there)
-        };
-        Ok(all.map(with_known).collect())
     }
 }
 

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Job;
+use super::job::Job;
 use crate::limits::PARTITION_MS;
 use crate::model::{MAX_TIMESTAMP, MIN_TIMESTAMP, TimeRange};
 

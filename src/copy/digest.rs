@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::Starts;
+use super::endpoint::Starts;
 use crate::chunk::{Chunk, ChunkError};
 use crate::model::{Counts, Histogram, Point, ResetHint, Span, TimeRange, Value, counts_of};
 

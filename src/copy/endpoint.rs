@@ -4,9 +4,10 @@
 
 use serde::Serialize;
 
+use super::error::CopyError;
+use super::job::Selector;
 use super::remote::Remote;
 use super::runs::Runs;
-use super::{CopyError, Selector};
 use crate::limits::PARTITION_MS;
 use crate::model::{Labels, METRIC_NAME, MatchOp, Matcher, Metadata, Point, TimeRange, Value};
 use crate::storage::{ExemplarList, ListSize, SelectHints, SeriesQuery, SharedStore, StoreError};

@@ -5,7 +5,8 @@
 //! which may also report itself that there are too many.
 
 use super::endpoint::Endpoint;
-use super::{CopyError, Selector};
+use super::error::CopyError;
+use super::job::Selector;
 use crate::model::TimeRange;
 use crate::storage::{ExemplarList, ExemplarPieces, StoreError};
 

@@ -6,9 +6,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::endpoint::Endpoint;
+use super::error::CopyError;
+use super::job::Job;
 use super::left_out::{LeftOut, TIME};
-use super::progress::Position;
-use super::{CopyError, Job};
+use super::position::Position;
 use crate::model::{MAX_TIMESTAMP, MIN_TIMESTAMP, ShownTime, TimeRange};
 
 /// The position of the count.

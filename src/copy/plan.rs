@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::days::{DayRange, Days, day_of, times_of};
 use super::endpoint::Endpoint;
+use super::error::CopyError;
 use super::exemplars::Pieces;
-use super::{CopyError, Job};
+use super::job::Job;
 use crate::model::TimeRange;
 
 /// Found runs up to this number of days are included when exemplars are looked for on both sides of them.

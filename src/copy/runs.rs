@@ -6,7 +6,7 @@
 use futures::stream::{self, Stream};
 use tokio::sync::mpsc::Receiver;
 
-use super::CopyError;
+use super::error::CopyError;
 use crate::chunk::Chunk;
 use crate::limits::READ_RUN_SERIES;
 use crate::model::Labels;

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{CopyError, Progress};
+use super::error::CopyError;
+use super::progress::Progress;
 use crate::storage::disk::{Disk, replace};
 
 /// The arguments of the copy.

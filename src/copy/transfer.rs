@@ -4,20 +4,23 @@
 //! that the progress never passes a piece that is not acknowledged. If a side is unavailable, the
 //! copy retries from the progress on for a limited time.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 
 use super::batch::Batch;
+use super::compared::BothMetadata;
 use super::days::times_of;
 use super::endpoint::{Endpoint, StoreEndpoint};
+use super::error::CopyError;
 use super::exemplars::Pieces;
+use super::job::Job;
 use super::plan::Plan;
 use super::progress::{Progress, Stage, Totals};
 use super::runs::Run;
-use super::{CopyError, Job};
 use crate::limits::{LEAST_RETRY, MOST_RETRY};
-use crate::model::{Labels, SampleTimes, TimeLimits, TimeRange};
+use crate::model::{Labels, Metadata, SampleTimes, TimeLimits, TimeRange};
 use crate::storage::Clock;
 
 /// Retries while a side is unavailable, with growing pauses.
@@ -241,6 +244,27 @@ impl Copier {
         }
         totals.add(batch.send(&self.to).await?);
         Ok(totals)
+    }
+
+    /// Metadata of the families that the target does not know.
+    async fn missing_metadata(&self) -> Result<Vec<(String, Metadata)>, CopyError> {
+        let both = self.metadata_of_both().await?.into_iter();
+        Ok(both
+            .filter(|(_, _, known)| known.is_none())
+            .map(|(family, said, _)| (family, said))
+            .collect())
+    }
+
+    /// Metadata of all families of the source, and what the target has of each.
+    pub(super) async fn metadata_of_both(&self) -> Result<Vec<BothMetadata>, CopyError> {
+        let known = Endpoint::Store(self.to.clone()).metadata().await?;
+        let mut known: BTreeMap<String, Metadata> = known.into_iter().collect();
+        let all = self.from.metadata().await?.into_iter();
+        let with_known = |(family, said)| {
+            let there = known.remove(&family);
+            (family, said, there)
+        };
+        Ok(all.map(with_known).collect())
     }
 }
 
