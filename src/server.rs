@@ -12,7 +12,6 @@
 //! ```
 
 use std::future::Future;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,9 +20,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
 use crate::api::{self, AppState};
-use crate::config::{CassandraConfig, Config, MemoryConfig, StoreConfig, WebConfig};
+use crate::config::{Config, MemoryConfig, StoreConfig, WebConfig};
 use crate::limits::{DRAIN_TIMEOUT, LEAST_RETRY, LOGIN_PATIENCE, MOST_RETRY};
-use crate::storage::cassandra::Options;
 use crate::storage::{Clock, SharedStore, StoreError};
 use crate::telemetry::{Metrics, Traces};
 
@@ -34,6 +32,7 @@ mod clusters;
 mod connection;
 mod connection_pool;
 mod copying;
+mod error;
 mod frames;
 mod http;
 mod lazy_store;
@@ -41,7 +40,7 @@ mod lock;
 mod long_queries;
 mod lowest_time;
 mod machine;
-mod memory;
+mod memory_limit;
 mod open_to_others;
 mod owner;
 mod phase;
@@ -64,127 +63,11 @@ use reload::Reloader;
 use runtime_config::RuntimeConfig;
 use tls::Tls;
 
-pub use copying::{EmbeddedFolder, Purpose, open_cassandra, open_embedded};
+pub use copying::{EmbeddedFolder, Purpose, cassandra_options, open_cassandra, open_embedded};
+pub use error::ServerError;
 pub use owner::refuse_foreign;
 pub use reload::Rereading;
-pub use stores::{give_up_log, wal_dir};
-
-/// Why the server did not start, or stopped with an error.
-#[derive(Debug, thiserror::Error)]
-pub enum ServerError {
-    /// The data folder belongs to another process.
-    #[error(
-        "{path} is in use by another promkairos process; stop that process, or give this one another --data-dir",
-        path = path.display()
-    )]
-    Locked {
-        /// The data folder.
-        path: PathBuf,
-    },
-    /// The data folder, or a folder in it, belongs to another user, who could not use it afterwards.
-    #[error(
-        "{path} belongs to the user {user}, who could not use what root writes there: run this as that \
-         user (sudo -u {user} promkairos ...)",
-        path = path.display()
-    )]
-    Foreign {
-        /// The folder.
-        path: PathBuf,
-        /// The user, quoted for `sudo -u`.
-        user: String,
-    },
-    /// The data folder cannot be used.
-    #[error("{}", crate::storage::file_failed(path, source))]
-    DataDir {
-        /// The file or folder.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The configured store would not serve acknowledged samples of a log.
-    #[error("{}", only_in_log(log))]
-    Unserved {
-        /// The folder of the log.
-        log: PathBuf,
-    },
-    /// The store cannot be opened, or does not close.
-    #[error("{what}: {source}{}", remedy(source))]
-    Store {
-        /// What was being done.
-        what: &'static str,
-        /// Why not.
-        source: StoreError,
-    },
-    /// The listener failed.
-    #[error("cannot serve: {0}")]
-    Serve(std::io::Error),
-}
-
-/// Says how the samples of a log in front of Cassandra get into Cassandra.
-fn only_in_log(log: &Path) -> String {
-    format!(
-        "{} holds acknowledged samples that Cassandra does not have yet. Start with --store cassandra --ack wal, \
-         and the keyspace and cluster that {} names, to write them there. Do not delete this folder: the samples \
-         are only there",
-        log.display(),
-        log.with_file_name("keyspace").display()
-    )
-}
-
-/// The command that repairs the log to which a file or folder belongs.
-fn repair_command(path: &Path) -> String {
-    for (log, store) in [("embedded/wal", ""), ("cassandra/wal", " --store cassandra")] {
-        let folder = path.ancestors().find(|folder| folder.ends_with(log));
-        if let Some(data) = folder.and_then(|folder| folder.ancestors().nth(2)) {
-            return format!("promkairos wal repair --data-dir {}{store}", data.display());
-        }
-    }
-    "promkairos wal repair".to_owned()
-}
-
-/// The suffix of an open error: what to do about the file of the data folder that causes it.
-fn remedy(error: &StoreError) -> String {
-    let path = match error {
-        StoreError::Corrupt { path, .. } => path,
-        StoreError::Io { path, source } if source.kind() == std::io::ErrorKind::NotFound => path,
-        _ => return String::new(),
-    };
-    let repair = repair_command(path);
-    if path.ends_with("embedded/wal") || path.ends_with("cassandra/wal") {
-        return format!(
-            "; put it back, or {repair} --apply begins a new one (see docs/recovering.md)"
-        );
-    }
-    let is_of_log = path.extension().is_some_and(|extension| extension == "wal")
-        || path.file_name().is_some_and(|name| name == "checkpoint");
-    let is_of_parts = [Some(path.as_path()), path.parent()]
-        .into_iter()
-        .any(|folder| folder.is_some_and(|folder| folder.ends_with("embedded/parts")));
-    match (is_of_log, is_of_parts) {
-        (true, _) => format!(
-            "; {repair} shows what of the log is lost, and with --apply takes the damage out (see \
-             docs/recovering.md)"
-        ),
-        (false, true) => {
-            "; it has to come back from a copy: docs/recovering.md, \"A part file is damaged or missing\""
-                .to_owned()
-        }
-        (false, false) => String::new(),
-    }
-}
-
-/// The options of the Cassandra store, for commands that work on a keyspace without a server. Logs a
-/// warning if they weaken promises.
-pub fn cassandra_options(
-    config: &Config,
-    cassandra: &CassandraConfig,
-) -> Result<Options, StoreError> {
-    let options = cassandra::options(config, cassandra, None)?;
-    if let Some(warning) = options.warning(Options::CONSISTENCIES) {
-        tracing::warn!("{warning}");
-    }
-    Ok(options)
-}
+pub use stores::{check, give_up_log, wal_dir};
 
 /// A warning if a file of KairosDB asks for TLS and a cluster has none.
 fn tls_not_taken(config: &Config) -> Option<String> {
@@ -197,12 +80,6 @@ fn tls_not_taken(config: &Config) -> Option<String> {
             asked.join(", ")
         )
     })
-}
-
-/// Refuses settings that are invalid for any store; reads and writes no file.
-pub fn check(config: &Config) -> Result<(), ServerError> {
-    stores::check(config)
-        .map_err(|source| ServerError::Store { what: "cannot open the store", source })
 }
 
 /// Warnings for the operator, one line each: resources that the settings need and the machine lacks,
@@ -258,7 +135,7 @@ pub async fn run(
     let (limits, stop) = (Limits::of(&config.limits.http), until_true(stopped.clone()));
     let mut server = tokio::spawn(http::serve(listener, front, limits, stop));
     beside.spawn(web::follow(renewed, metrics.web.clone()));
-    beside.spawn(memory::watch(state.clone(), stopped.clone()));
+    beside.spawn(memory_limit::watch(state.clone(), stopped.clone()));
     beside.spawn(readiness::watch(state.clone()));
 
     let opened = tokio::select! {
@@ -453,40 +330,6 @@ async fn open_patiently(
 mod tests {
     use super::*;
     use crate::storage::memory::MemoryStore;
-
-    #[test]
-    fn what_keeps_a_store_from_opening_says_what_to_do() {
-        let damaged = |path: &str| StoreError::Corrupt {
-            path: path.into(),
-            offset: 7,
-            what: "checksum".into(),
-        };
-        let gone = |path: &str| StoreError::Io {
-            path: path.into(),
-            source: std::io::ErrorKind::NotFound.into(),
-        };
-        let log = "; promkairos wal repair --data-dir d shows";
-        let log_of_cassandra = "; promkairos wal repair --data-dir d --store cassandra shows";
-        let copy = "from a copy: docs/recovering.md";
-        for (source, want) in [
-            (damaged("d/embedded/wal/0000000001.wal"), log),
-            (damaged("d/cassandra/wal/checkpoint"), log_of_cassandra),
-            (damaged("d/embedded/parts/2026-11-21.0000000012.part"), copy),
-            (damaged("d/embedded/parts/MANIFEST"), copy),
-            (damaged("d/embedded/parts"), copy),
-            (gone("d/embedded/parts/2026-11-21.0000000012.part"), copy),
-            (gone("d/embedded/wal"), "wal repair --data-dir d --apply begins a new one"),
-            (gone("d/cassandra/wal"), "--data-dir d --store cassandra --apply begins a new one"),
-            (damaged("d/cassandra/keyspace"), ""),
-            (StoreError::Invalid("x".into()), ""),
-        ] {
-            let text = source.to_string();
-            let error = ServerError::Store { what: "cannot open", source }.to_string();
-            let text =
-                error.strip_prefix(&format!("cannot open: {text}")).expect("its error first");
-            assert!(text.contains(want) && text.is_empty() == want.is_empty(), "{error}");
-        }
-    }
 
     #[tokio::test]
     async fn a_server_that_breaks_ends_the_process_with_an_error() {

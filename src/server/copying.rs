@@ -8,14 +8,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::config::{CassandraConfig, Config, StoreConfig};
-use crate::storage::cassandra::{CassandraStore, LeftOut, Role};
+use crate::storage::cassandra::{CassandraStore, LeftOut, Options, Role};
 use crate::storage::{SharedStore, StoreError};
 use crate::telemetry::Metrics;
 
+use super::cassandra;
+use super::error::ServerError;
 use super::lock::DataLock;
 use super::owner::refuse_foreign;
 use super::stores::{self, Upkeep};
-use super::{ServerError, cassandra_options};
 
 /// The embedded store of a data folder; the folder is locked while this lives.
 pub struct EmbeddedFolder {
@@ -74,4 +75,17 @@ pub async fn open_cassandra(
     options.read_cache = None;
     let store = CassandraStore::open(options, Metrics::new().cassandra.clone()).await?;
     Ok(Arc::new(store))
+}
+
+/// The options of the Cassandra store, for commands that work on a keyspace without a server. Logs a
+/// warning if they weaken promises.
+pub fn cassandra_options(
+    config: &Config,
+    cassandra: &CassandraConfig,
+) -> Result<Options, StoreError> {
+    let options = cassandra::options(config, cassandra, None)?;
+    if let Some(warning) = options.warning(Options::CONSISTENCIES) {
+        tracing::warn!("{warning}");
+    }
+    Ok(options)
 }

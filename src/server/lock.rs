@@ -5,7 +5,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::ServerError;
+use super::error::ServerError;
 use crate::storage::disk::{Disk, Folders};
 use crate::storage::{FolderLock, NotLocked};
 

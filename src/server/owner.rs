@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::process::geteuid;
 
-use super::ServerError;
+use super::error::ServerError;
 use crate::config::StoreConfig;
 
 /// The system's list of users.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
 use super::runtime_config::RuntimeConfig;
+use super::stores;
 use super::web;
 use crate::api::{AppState, Reload};
 use crate::config::{
@@ -121,7 +122,7 @@ impl Reloader {
     fn read(&self) -> Result<Taken, String> {
         let mut config = (self.rereading.read)().map_err(|error| error.to_string())?;
         let held_back = hold_back(&mut config, self.started.memory);
-        super::check(&config).map_err(|error| error.to_string())?;
+        stores::check(&config).map_err(|error| error.to_string())?;
         let expired = self.live.take_over(&config).map_err(|error| error.to_string())?;
         Ok(Taken { config, held_back, expired })
     }

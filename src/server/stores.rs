@@ -14,12 +14,14 @@ use crate::storage::head::{self, Head, Stamps};
 use crate::storage::{Pressure, SharedStore, Store, StoreError};
 use crate::telemetry::{CassandraMetrics, HeadMetrics, Metrics};
 
+use super::cassandra;
+use super::clusters;
+use super::error::ServerError;
 use super::lazy_store::{LazyStore, Opening};
 use super::lock::DataLock;
 use super::readiness_blockers::ReadinessBlockers;
 use super::runtime_config::RuntimeConfig;
 use super::wal_owner::WalOwner;
-use super::{ServerError, cassandra, clusters};
 
 /// The folder of the log of a store.
 pub fn wal_dir(data_dir: &Path, store: &StoreConfig) -> PathBuf {
@@ -34,15 +36,15 @@ pub(super) fn parts_dir(data_dir: &Path) -> PathBuf {
     data_dir.join("embedded/parts")
 }
 
-/// Refuses settings that are invalid for any store; opens none.
-pub(super) fn check(config: &Config) -> Result<(), StoreError> {
-    match &config.store {
+/// Refuses settings that are invalid for any store; reads and writes no file.
+pub fn check(config: &Config) -> Result<(), ServerError> {
+    let checked = match &config.store {
         StoreConfig::Embedded => Ok(()),
-        StoreConfig::Cassandra { cassandra, ack } => {
-            storage_cassandra::check(&cassandra_options(config, cassandra, *ack)?)?;
-            clusters::check(config, cassandra)
-        }
-    }
+        StoreConfig::Cassandra { cassandra, ack } => cassandra_options(config, cassandra, *ack)
+            .and_then(|options| storage_cassandra::check(&options))
+            .and_then(|()| clusters::check(config, cassandra)),
+    };
+    checked.map_err(|source| ServerError::Store { what: "cannot open the store", source })
 }
 
 /// Warnings about settings of clusters that weaken promises.

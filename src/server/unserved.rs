@@ -10,7 +10,7 @@ use crate::config::{Ack, Config, StoreConfig};
 use crate::storage::disk::{Disk, Folders};
 use crate::storage::head::wal::{self, Unflushed};
 
-use super::ServerError;
+use super::error::ServerError;
 use super::lock::DataLock;
 
 /// Refuses a start that leaves acknowledged samples out, and warns of a store that is not served. `lock` is the
