@@ -22,7 +22,7 @@ impl BodyPieces {
         Self { body, rest: Bytes::new() }
     }
 
-    /// The next piece, of at most [`ANSWER_PIECE_BYTES`]. BodyPieces of one frame share its memory.
+    /// The next piece, of at most [`ANSWER_PIECE_BYTES`]. Pieces of one frame share its memory.
     pub fn poll(
         &mut self,
         context: &mut Context<'_>,

@@ -66,7 +66,7 @@ struct AnswerState {
     body: Option<BodyPieces>,
     /// Why it was aborted.
     broken_off: Option<Stalled>,
-    /// BodyPieces that were handed over but are not written yet.
+    /// Pieces that were handed over but are not written yet.
     unsent: usize,
     /// All data that exists so far was handed over.
     all_handed_over: bool,

@@ -1,4 +1,4 @@
-//! ConnectionPool for connections: who has one, what each waits for, and who gives way when none is free.
+//! The pool of connections: who has one, what each waits for, and who gives way when none is free.
 //!
 //! A connection that waits for its client keeps its place for a bounded time: for a complete head, the next request,
 //! or the client to read its answer. When all places are taken, a new connection displaces the one that has been idle

@@ -84,7 +84,7 @@ pub(super) fn put_packed_doubles(out: &mut Vec<u8>, field: u64, values: &[f64]) 
     }
 }
 
-/// ListPermits the bytes that were appended since `start` into a field: inserts key and length.
+/// Turns the bytes that were appended since `start` into a field: inserts key and length.
 pub(super) fn enclose(out: &mut Vec<u8>, field: u64, start: usize) {
     let mut head = Vec::with_capacity(16);
     put_length(&mut head, field, out.len() - start);
