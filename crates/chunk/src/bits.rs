@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 
-use super::ChunkError;
+use super::error::ChunkError;
 
 /// Appends bits to a buffer that grows in small steps, because a million writers may exist at a time.
 #[derive(Debug, Clone, Default)]

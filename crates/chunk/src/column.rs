@@ -13,8 +13,8 @@ use std::ops::Deref;
 
 use bytes::Bytes;
 
-use super::ChunkError;
 use super::bits::{BitReader, BitWriter};
+use super::error::ChunkError;
 use super::varbit::{read_signed, read_unsigned, write_signed, write_unsigned};
 
 /// The bytes of a column. Chunks of the embedded store usually have no columns, and a million

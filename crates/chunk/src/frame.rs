@@ -12,7 +12,8 @@
 
 use bytes::Bytes;
 
-use super::{Chunk, ChunkError, ChunkKind};
+use super::chunk::{Chunk, ChunkKind};
+use super::error::ChunkError;
 use promkairos_model::varint::{self, unzigzag, zigzag};
 
 /// Appends `chunk` to `out`.

@@ -12,7 +12,7 @@
 //! unit, not the whole column, and a regular column is one block of width 0. All arithmetic wraps:
 //! any two `i64` have a difference. The reader must know the number of values.
 
-use super::ChunkError;
+use super::error::ChunkError;
 use promkairos_model::varint;
 
 /// Values in a unit. A block consists of whole units, except at the end of the column.

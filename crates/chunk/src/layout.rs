@@ -11,8 +11,8 @@
 //!
 //! A list is refused if the remaining bits cannot hold it.
 
-use super::ChunkError;
 use super::bits::{BitReader, BitWriter};
+use super::error::ChunkError;
 use super::varbit::{read_signed, read_unsigned, write_signed, write_unsigned};
 use promkairos_model::{CUSTOM_BUCKETS_SCHEMA, Histogram, Span};
 

@@ -4,24 +4,12 @@
 //! not fit because of its kind, time or histogram layout is never added; [`Appended`] says that a
 //! new chunk is needed.
 
-use super::Chunk;
+use super::chunk::Chunk;
 use super::column::Column;
-use super::histogram::HistogramAppender;
+use super::histogram::{Appended, HistogramAppender};
 use super::xor::XorAppender;
 use promkairos_model::limits::MAX_CHUNK_POINTS;
 use promkairos_model::{Point, Value};
-
-/// The result of adding a point to an open chunk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use]
-pub enum Appended {
-    /// The point was added.
-    Yes,
-    /// A new chunk is needed: this one is full, has another kind or layout, or does not end before the point.
-    Cut,
-    /// A new chunk is needed, because the counter was reset.
-    Reset,
-}
 
 /// A chunk that is still growing.
 #[derive(Debug, Clone)]

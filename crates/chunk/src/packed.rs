@@ -13,8 +13,10 @@
 //! 10^22 are the same float, so every bit is restored. Other values, such as stale markers and infinities, are listed
 //! at the end. Only files of the embedded store have such chunks: no protocol knows them.
 
+use super::chunk::{Chunk, ChunkKind};
 use super::column::{Column, ColumnBytes, ColumnValues};
-use super::{Chunk, ChunkError, ChunkKind, integers};
+use super::error::ChunkError;
+use super::integers;
 use promkairos_model::varint;
 
 /// The powers of ten that a value may be multiplied by.

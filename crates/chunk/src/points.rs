@@ -3,11 +3,12 @@
 //! Bytes are never trusted: reading any bytes yields points that rise in time or a [`ChunkError`],
 //! and allocates no more than the bytes can represent.
 
+use super::chunk::{Chunk, ChunkKind};
 use super::column::ColumnValues;
+use super::error::ChunkError;
 use super::histogram::HistogramReader;
 use super::packed::Unpacked;
 use super::xor::{self, XorReader};
-use super::{Chunk, ChunkError, ChunkKind};
 use promkairos_model::{Point, TimeRange, Value};
 
 impl Chunk {

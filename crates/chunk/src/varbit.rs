@@ -3,8 +3,8 @@
 //! A prefix of ones gives the number of bits that follow. A signed field of n bits holds
 //! −(2^(n−1) − 1) to 2^(n−1): one more value above zero than below.
 
-use super::ChunkError;
 use super::bits::{BitReader, BitWriter};
+use super::error::ChunkError;
 
 /// The number of bits that follow a prefix, by its number of ones.
 const WIDTHS: [u32; 9] = [0, 3, 6, 9, 12, 18, 25, 56, 64];

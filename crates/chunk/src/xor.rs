@@ -14,9 +14,10 @@
 //! All arithmetic on times wraps: any two `i64` have a delta.
 
 use super::bits::{BitReader, BitSlice, BitWriter};
+use super::chunk::{Chunk, ChunkKind};
 use super::column::ColumnBytes;
+use super::error::ChunkError;
 use super::varbit::{fits, from_field};
-use super::{Chunk, ChunkError, ChunkKind};
 use promkairos_model::is_stale;
 use promkairos_model::varint::{self, unzigzag, zigzag};
 

@@ -3,13 +3,26 @@
 //! A chunk has one kind, one layout and no counter reset inside. Histograms are not validated here.
 
 use super::columns::Columns;
-use super::flags;
+use super::hint::flags;
 use crate::bits::BitWriter;
+use crate::chunk::{Chunk, ChunkKind};
+use crate::column::ColumnBytes;
 use crate::layout::Layout;
 use crate::varbit::write_signed;
 use crate::xor::XorValue;
-use crate::{Appended, Chunk, ChunkKind, ColumnBytes};
 use promkairos_model::{Histogram, ResetHint};
+
+/// The result of adding a point to an open chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Appended {
+    /// The point was added.
+    Yes,
+    /// A new chunk is needed: this one is full, has another kind or layout, or does not end before the point.
+    Cut,
+    /// A new chunk is needed, because the counter was reset.
+    Reset,
+}
 
 /// An open chunk of histograms. All histograms must be valid.
 #[derive(Debug, Clone)]

@@ -4,9 +4,10 @@
 //! absolute. The appender and the reader handle times and layout.
 
 use crate::bits::{BitReader, BitWriter};
+use crate::chunk::ChunkKind;
+use crate::error::ChunkError;
 use crate::varbit::{IntValue, read_signed, read_unsigned, write_signed, write_unsigned};
 use crate::xor::XorValue;
-use crate::{ChunkError, ChunkKind};
 use promkairos_model::{Counts, Histogram};
 
 /// The counts of the last histogram, from which the next one is coded.

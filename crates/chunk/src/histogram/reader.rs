@@ -5,12 +5,13 @@
 use std::sync::Arc;
 
 use super::columns::Columns;
-use super::hint_of;
+use super::hint::hint_of;
 use crate::bits::BitReader;
+use crate::chunk::ChunkKind;
+use crate::error::ChunkError;
 use crate::layout::Layout;
 use crate::varbit::read_signed;
 use crate::xor::XorValue;
-use crate::{ChunkError, ChunkKind};
 use promkairos_model::{Histogram, ResetHint};
 
 /// Reads the histograms of a chunk.
