@@ -7,9 +7,6 @@ use std::sync::Arc;
 
 use super::labels::Labels;
 use super::pattern::Pattern;
-use super::pattern_set::PatternSet;
-use super::re2::RegexError;
-use crate::limits::MAX_REGEX_BYTES;
 
 /// The operator of a matcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -67,12 +64,6 @@ pub struct Matcher {
 }
 
 impl Matcher {
-    /// A matcher of `name`. Fails if a regular expression is not RE2, or takes more than
-    /// [`MAX_REGEX_BYTES`] compiled. Patterns from outside go through a [`PatternSet`].
-    pub fn new(op: MatchOp, name: &str, value: &str) -> Result<Self, RegexError> {
-        PatternSet::immediate().matcher(MAX_REGEX_BYTES, op, name, value)
-    }
-
     /// A matcher with its compiled pattern, if it has one.
     pub(super) fn of(op: MatchOp, name: &str, value: &str, pattern: Option<Arc<Pattern>>) -> Self {
         Self { name: name.into(), op, value: value.into(), pattern }

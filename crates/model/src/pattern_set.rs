@@ -19,6 +19,14 @@ pub const CHEAP_BYTES: usize = 128 << 10;
 /// Maximum bytes of the text of such a pattern: it is parsed to estimate its compiled size.
 pub const CHEAP_TEXT: usize = 1 << 10;
 
+impl Matcher {
+    /// A matcher of `name`. Fails if a regular expression is not RE2, or takes more than
+    /// [`MAX_REGEX_BYTES`] compiled. Patterns from outside go through a [`PatternSet`].
+    pub fn new(op: MatchOp, name: &str, value: &str) -> Result<Self, RegexError> {
+        PatternSet::immediate().matcher(MAX_REGEX_BYTES, op, name, value)
+    }
+}
+
 /// The patterns of a request.
 #[derive(Debug)]
 pub struct PatternSet {

@@ -2,9 +2,8 @@
 //!
 //! Each step merges two neighbouring buckets: index `i` becomes `ceil(i / 2^steps)`. The result has the fewest spans
 //! possible. Adding counts never fails: validated counts cannot overflow, and others wrap.
-//! validated cannot overflow, and anything else wraps.
 
-use super::{Counts, Histogram, Span, counts_of};
+use super::native::{Counts, Histogram, Span, counts_of};
 
 /// The highest schema that is stored.
 const MAX_SCHEMA: i32 = 8;

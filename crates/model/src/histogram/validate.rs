@@ -4,7 +4,7 @@
 //! the count. Bucket counts of integer histograms must, unless the sum is NaN: a NaN observation is
 //! in the count, but in no bucket.
 
-use super::{CUSTOM_BUCKETS_SCHEMA, Counts, Histogram, Span};
+use super::native::{CUSTOM_BUCKETS_SCHEMA, Counts, Histogram, Span};
 use crate::limits::NO_SETTING;
 
 /// Why a histogram is refused.

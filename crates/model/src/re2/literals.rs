@@ -8,7 +8,8 @@ use regex::Regex;
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-use super::{NEST_LIMIT, translate};
+use super::anchor::NEST_LIMIT;
+use super::translate::translate;
 
 /// Maximum number of strings in a set, for short patterns.
 const MAX_LITERALS: usize = 1024;

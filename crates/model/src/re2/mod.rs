@@ -2,53 +2,29 @@
 //!
 //! Prometheus' patterns are Go's RE2; the `regex` crate has a slightly different syntax.
 //! [`translate()`] reads RE2 and writes a pattern with the same meaning for the crate, or refuses.
-//! Remaining differences: nesting is limited to [`MAX_REGEX_DEPTH`], compiled size to
+//! Remaining differences: nesting is limited to [`MAX_REGEX_DEPTH`](crate::limits::MAX_REGEX_DEPTH), compiled size to
 //! [`MAX_REGEX_BYTES`](crate::limits::MAX_REGEX_BYTES), a group name that the crate does not accept
 //! is dropped, and Unicode tables come from the crate.
 
+mod anchor;
 mod class;
 mod error;
 mod literals;
 mod size;
 mod translate;
 
-use regex::{Regex, RegexBuilder};
-
-use crate::limits::MAX_REGEX_DEPTH;
-
+pub use anchor::anchored;
 pub use error::RegexError;
 pub(super) use literals::{literals, prefix, words};
 pub use size::compiled_bytes;
 pub use translate::translate;
-
-/// Levels of the crate's syntax tree for [`MAX_REGEX_DEPTH`] levels in RE2 syntax.
-const NEST_LIMIT: u32 = 4 * MAX_REGEX_DEPTH + 16;
-
-/// Compiles `pattern` as Prometheus does: `^(?s:pattern)$`. It may take `most_bytes` bytes.
-pub fn anchored(pattern: &str, most_bytes: usize) -> Result<Regex, RegexError> {
-    RegexBuilder::new(&anchored_text(pattern)?)
-        .size_limit(most_bytes)
-        .nest_limit(NEST_LIMIT)
-        .build()
-        .map_err(|error| match error {
-            regex::Error::CompiledTooBig(_) => {
-                RegexError::TooLarge { most: most_bytes, whole: most_bytes }
-            }
-            error => RegexError::Syntax(error.to_string()),
-        })
-}
-
-/// The translated and anchored pattern.
-fn anchored_text(pattern: &str) -> Result<String, RegexError> {
-    Ok(format!("^(?s:{})$", translate(pattern)?))
-}
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::limits::MAX_REGEX_BYTES;
+    use crate::limits::{MAX_REGEX_BYTES, MAX_REGEX_DEPTH};
 
     /// Pattern, values that match, values that do not; all as in Go's regexp.
     const CASES: &[(&str, &[&str], &[&str])] = &[

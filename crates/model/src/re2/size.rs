@@ -4,7 +4,8 @@
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-use super::{NEST_LIMIT, RegexError, anchored_text};
+use super::anchor::{NEST_LIMIT, anchored_text};
+use super::error::RegexError;
 
 /// Bytes of a state, in the forward and the backward program together.
 const STATE_BYTES: usize = 48;
