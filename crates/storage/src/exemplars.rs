@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::StoreError;
+use super::error::StoreError;
 use promkairos_model::{Exemplar, Labels, ShownSize, TimeRange};
 
 /// Series with their exemplars, sorted: series by labels, exemplars by time and then by labels.

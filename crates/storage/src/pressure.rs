@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use tokio::sync::watch;
 
-use super::StoreError;
+use super::error::StoreError;
 use promkairos_model::limits::RETRY_AFTER;
 use promkairos_model::{RejectReason, ShownSize};
 

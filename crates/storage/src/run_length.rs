@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::SeriesReader;
+use super::select::SeriesReader;
 use promkairos_chunk::Chunk;
 
 /// The length of the runs of one selection.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::StoreError;
+use super::error::StoreError;
 
 /// The servers that answer: a permanent name for each, and a number that changes when it restarts.
 pub type Starts = BTreeMap<String, i64>;

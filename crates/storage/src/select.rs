@@ -1,0 +1,118 @@
+//! Selections of series: what is asked for, the limits, and the reader of their points.
+
+use std::ops::Range;
+
+use async_trait::async_trait;
+
+use super::error::StoreError;
+use super::forecast::Forecast;
+use super::limited::ListSize;
+use promkairos_chunk::Chunk;
+use promkairos_model::{Labels, Matcher, ShownSize, TimeRange};
+
+/// Which series a label endpoint asks for.
+#[derive(Debug, Clone)]
+pub struct SeriesQuery {
+    /// All must pass; empty = everything.
+    pub matchers: Vec<Matcher>,
+    /// Series with points in this range.
+    pub range: TimeRange,
+    /// Maximum number and bytes of results; if there are more, the first ones are returned.
+    pub limit: ListSize,
+}
+
+/// The options of [`Store::select`](super::Store::select).
+#[derive(Debug, Clone)]
+pub struct SelectHints {
+    /// Whether series are sorted by labels; otherwise in any order.
+    pub sorted: bool,
+    /// Maximum bytes that the label sets may have in memory; more is [`StoreError::Limit`].
+    pub max_label_bytes: usize,
+    /// Maximum bytes of label sets plus [what the reader holds](SeriesReader::held_bytes); more is
+    /// [`StoreError::Limit`] too.
+    pub max_bytes: usize,
+    /// Maximum bytes of points from reading one series. More is [`StoreError::Limit`] if the store does not [know the
+    /// size before](SeriesReader::expected_bytes); otherwise the caller has to check.
+    pub max_series_bytes: usize,
+}
+
+impl SelectHints {
+    /// Maximum bytes of label sets if the reader holds nothing.
+    pub fn most_label_bytes(&self) -> usize {
+        self.max_label_bytes.min(self.max_bytes)
+    }
+}
+
+/// Fails if the label sets of a selection have more than `limit` bytes, the limit of its hints.
+pub fn check_label_bytes(bytes: usize, limit: usize) -> Result<(), StoreError> {
+    if bytes > limit {
+        let limit = ShownSize::of(limit);
+        return Err(StoreError::Limit(format!("label sets of more than {limit} selected")));
+    }
+    Ok(())
+}
+
+/// Fails if a selection has more than `limit` bytes, its [`SelectHints::max_bytes`].
+pub fn check_bytes(bytes: usize, limit: usize) -> Result<(), StoreError> {
+    if bytes > limit {
+        let what = format!(
+            "label sets and what is kept to read their points of more than {} selected",
+            ShownSize::of(limit)
+        );
+        return Err(StoreError::Limit(what));
+    }
+    Ok(())
+}
+
+/// Fails if reading a series brings more than `limit` bytes of points, its [`SelectHints::max_series_bytes`].
+pub fn check_series_bytes(labels: &Labels, bytes: usize, limit: usize) -> Result<(), StoreError> {
+    if bytes > limit {
+        let limit = ShownSize::of(limit);
+        let what = format!("{labels} has points of more than {limit} in this range");
+        return Err(StoreError::Limit(what));
+    }
+    Ok(())
+}
+
+impl Default for SelectHints {
+    fn default() -> Self {
+        let (max_bytes, max_series_bytes) = (usize::MAX, usize::MAX);
+        Self { sorted: true, max_label_bytes: 1 << 30, max_bytes, max_series_bytes }
+    }
+}
+
+/// Selected series. The label sets are unique.
+///
+/// The reader returns all points of these series that were acknowledged before the selection and
+/// not deleted since. Whether it sees writes, deletes and expiry between selection and reading
+/// depends on the store: the Cassandra store reads rows in their current state, series by series,
+/// and may see a write in one series and not in another.
+pub struct Selection {
+    /// Label sets.
+    pub series: Vec<Labels>,
+    /// Reads the points of series by their position in `series`.
+    pub reader: Box<dyn SeriesReader>,
+}
+
+/// Reads the points of a selection. Several workers may call it at once, each with a run of its own.
+#[async_trait]
+pub trait SeriesReader: Send + Sync {
+    /// The chunks of the series at these positions, one list per series. In a list the points
+    /// strictly rise in time from chunk to chunk. A chunk may hold points outside the selected
+    /// range; a list may be empty.
+    async fn read(&self, series: Range<usize>) -> Result<Vec<Vec<Chunk>>, StoreError>;
+
+    /// The expected points of all series in `range`, a part of the selected range. Reads no points, or few.
+    async fn forecast(&self, range: TimeRange) -> Result<Forecast, StoreError>;
+
+    /// Approximate bytes of points that the reader keeps in memory until it is dropped.
+    fn held_bytes(&self) -> usize {
+        0
+    }
+
+    /// Approximate bytes that reading the series at this position adds to what the reader holds; `None` = unknown.
+    fn expected_bytes(&self, series: usize) -> Option<usize> {
+        let _ = series;
+        None
+    }
+}
