@@ -26,6 +26,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use process::ProcessMetrics;
+
 pub use cassandra::{CassandraMetrics, StatementOutcome};
 pub use config::ConfigMetrics;
 pub use head::HeadMetrics;
@@ -35,17 +37,12 @@ pub use ingest::{BODY_REFUSED, IngestMetrics, WriteLabels};
 pub use limits::{HEAD_SIZE, LimitMetrics, RATE};
 pub use log::{LogConfig, LogFilter, LogFormat, start_log};
 pub use memory::MemoryMetrics;
-use process::ProcessMetrics;
-
 pub use process::resident_bytes;
 pub use query::{QueryKind, QueryMetrics, QueryOutcome, RunningQuery};
 pub use store::{LowestTime, StoreMetrics};
 pub use throttle::Throttle;
 pub use traces::{CASSANDRA_STATEMENT, Traces, TracesConfig, TracesMetrics, fail, flush_span};
 pub use web::{LoginOutcome, WebMetrics};
-
-/// Prefix of the targets of this program's events and spans.
-const OURS: &str = "promkairos";
 
 /// All metrics of the process, and the registry that prints them.
 pub struct Metrics {

@@ -12,8 +12,7 @@ use tracing_subscriber::layer::{Context, Filter, Layer, SubscriberExt};
 use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::SubscriberInitExt;
 
-use super::OURS;
-use super::traces::{Traces, is_span_of_ours};
+use super::traces::{OURS, Traces, is_span_of_ours};
 use promkairos_model::Printable;
 
 /// Settings of the program's own log.

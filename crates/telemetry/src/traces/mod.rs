@@ -45,7 +45,7 @@ use queue::Queue;
 
 pub use metrics::TracesMetrics;
 pub use parts::CASSANDRA_STATEMENT;
-pub(super) use parts::is_span_of_ours;
+pub(super) use parts::{OURS, is_span_of_ours};
 
 /// Longest time to send the rest of the queue at the end.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);

@@ -12,8 +12,8 @@ use tracing::subscriber::Interest;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context as LayerContext, Filter};
 
-use crate::OURS;
-
+/// Prefix of the targets of this program's events and spans.
+pub(crate) const OURS: &str = "promkairos";
 /// The name of the span of a statement to Cassandra.
 pub const CASSANDRA_STATEMENT: &str = "cassandra statement";
 
