@@ -13,6 +13,7 @@ use super::value_type::ValueType;
 use promkairos_model::Matcher;
 
 pub use super::duration::{Duration, DurationExpr, DurationForm, DurationOp};
+pub use super::numbers::{Notation, Number};
 
 /// An expression.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,34 +38,6 @@ pub enum Expr {
     Unary(Unary),
     /// `(expression)`
     Paren(Paren),
-}
-
-/// A number. A duration is a number of seconds.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Number {
-    /// The value.
-    pub value: f64,
-    /// How it was written.
-    pub notation: Notation,
-    /// The span in the text.
-    pub span: Span,
-}
-
-impl Number {
-    /// The number with a sign before it; `span` covers both.
-    pub(crate) fn signed(self, sign: Sign, span: Span) -> Self {
-        let value = if sign == Sign::Minus { -self.value } else { self.value };
-        Self { value, span, ..self }
-    }
-}
-
-/// How a number was written. It is printed in the same notation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Notation {
-    /// `300`
-    Plain,
-    /// `5m`
-    Duration,
 }
 
 /// A string, without quotes and escapes.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::error::QueryError;
 use super::query_memory::{Opening, QueryMemory};
-use super::settings::{MAX_BYTES, MAX_SAMPLES, Settings};
+use super::setting_names::{MAX_BYTES, MAX_SAMPLES};
 use promkairos_model::ShownSize;
 
 /// Above every limit; sums of it do not overflow.
@@ -41,14 +41,14 @@ pub struct Held {
 
 impl Budget {
     /// A budget of which nothing is taken.
-    pub(crate) fn new(settings: &Settings) -> Arc<Self> {
+    pub(crate) fn new(max_samples: usize, max_bytes: usize, all: &Arc<QueryMemory>) -> Arc<Self> {
         Arc::new(Self {
             samples: AtomicUsize::new(0),
             peak_samples: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
-            max_samples: settings.max_samples,
-            max_bytes: settings.max_bytes,
-            all: Arc::clone(&settings.memory),
+            max_samples,
+            max_bytes,
+            all: Arc::clone(all),
         })
     }
 
@@ -163,11 +163,12 @@ impl Drop for Held {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::Settings;
     use promkairos_storage::{Pressure, Refused};
 
     #[test]
     fn what_is_dropped_can_be_taken_again() {
-        let budget = Budget::new(&Settings { max_samples: 10, ..Settings::default() });
+        let budget = Settings { max_samples: 10, ..Settings::default() }.budget();
         let mut first = budget.nothing();
         first.take(6, 0).expect("within the limit");
         assert!(matches!(budget.nothing().take(5, 0), Err(QueryError::TooManySamples { .. })));
@@ -178,7 +179,7 @@ mod tests {
 
     #[test]
     fn what_grows_is_covered_and_given_back_in_parts() {
-        let budget = Budget::new(&Settings { max_bytes: 10_000, ..Settings::default() });
+        let budget = Settings { max_bytes: 10_000, ..Settings::default() }.budget();
         let mut held = budget.nothing();
         for bytes in 1..=8_000 {
             held.cover(bytes).expect("within the limit");
@@ -196,7 +197,7 @@ mod tests {
     fn queries_share_what_all_may_hold() {
         let memory = Arc::new(QueryMemory::new(1_000, Arc::new(Pressure::new(25_600))));
         let settings = Settings { memory: Arc::clone(&memory), ..Settings::default() };
-        let (one, other) = (Budget::new(&settings), Budget::new(&settings));
+        let (one, other) = (settings.budget(), settings.budget());
         let mut held = one.nothing();
         held.take(0, 900).expect("within the limit");
         let error = other.nothing().take(0, 101).expect_err("beyond it").to_string();
@@ -215,7 +216,7 @@ mod tests {
         let pressure = Arc::new(Pressure::new(25_600));
         let memory = Arc::new(QueryMemory::new(20_000, Arc::clone(&pressure)));
         let settings = Settings { memory: Arc::clone(&memory), ..Settings::default() };
-        let budget = Budget::new(&settings);
+        let budget = settings.budget();
         pressure.note(15_000);
         let mut held = budget.nothing();
         held.take(0, 3_300).expect("less than 85 %, though it counts twice");
@@ -234,7 +235,7 @@ mod tests {
         let pressure = Arc::new(Pressure::new(25_600));
         let memory = QueryMemory::new(10_000, Arc::clone(&pressure));
         let settings = Settings { memory: Arc::new(memory), ..Settings::default() };
-        let budget = Budget::new(&settings);
+        let budget = settings.budget();
         budget.nothing().take(0, 5_000).expect("there is room");
         pressure.note(25_000);
         let mut held = budget.nothing();
@@ -245,7 +246,7 @@ mod tests {
         assert_eq!(error, want);
         assert_eq!(pressure.take_refused(Refused::Query), 1);
         // The error of the limit of the query itself is another one.
-        let budget = Budget::new(&Settings { max_bytes: 50, ..settings });
+        let budget = Settings { max_bytes: 50, ..settings }.budget();
         let error = budget.nothing().take(0, 20_000).expect_err("more than that").to_string();
         assert!(error.ends_with("the setting query-max-memory"), "{error}");
         assert_eq!(pressure.take_refused(Refused::Query), 0);

@@ -55,7 +55,7 @@ impl Context {
             name_removal: settings.name_removal,
             start_timestamps: settings.start_timestamps,
             counter_sign: settings.counter_sign,
-            budget: Budget::new(settings),
+            budget: settings.budget(),
             regex_compiler: Arc::clone(&settings.regex_compiler),
             max_queue: settings.max_queue,
             began: begin,

@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use super::error::LimitSource;
-use super::settings::{MAX_SAMPLES_READ, MAX_SERIES, Settings};
+use super::setting_names::{MAX_SAMPLES_READ, MAX_SERIES};
+use super::settings::Settings;
 
 /// Limits that a request sets for itself. They only lower the limits of the settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

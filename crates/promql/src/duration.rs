@@ -4,7 +4,7 @@
 //! it gets its value when a query runs: [`Duration::resolve`]. Values are seconds while they are
 //! computed, and whole milliseconds afterwards.
 
-use super::ast::Number;
+use super::numbers::Number;
 use super::operator::Sign;
 use super::position::Span;
 

@@ -14,19 +14,21 @@ use tokio::time::timeout_at;
 use tracing::{Instrument, Span, info_span};
 
 use super::ast::Expr;
-use super::budget::{Budget, Held};
+use super::budget::Held;
 use super::collect::collect;
 use super::context::Context;
 use super::cost::{CostLimits, Limits};
 use super::counts::{Counting, SampleCounts};
 use super::error::{EVALUATION, QUEUE, QueryError, joined};
 use super::estimate::{Estimate, estimate};
-use super::operators::build::{Builder, Scope};
+use super::operators::build::Builder;
+use super::operators::scope::Scope;
 use super::plan::{Node, Plan, Query, plan};
 use super::queue::Queue;
 use super::regex_compiler::CompileDeadline;
 use super::response_budget::{ResponseBudget, Room};
-use super::settings::{MAX_DEPTH, Settings, StartTimestamps};
+use super::setting_names::MAX_DEPTH;
+use super::settings::{Settings, StartTimestamps};
 use super::source::{Selected, select_all};
 use super::steps::Steps;
 use super::value::{QueryResult, QueryValue, Stats};
@@ -165,7 +167,7 @@ impl Engine {
 
     /// A `Held` with a budget of its own, for work that is limited like a query.
     pub fn nothing(&self) -> Held {
-        Budget::new(&self.settings).nothing()
+        self.settings.budget().nothing()
     }
 
     /// The deadline for compiling the regular expressions of a query. Compiling counts as time of the query.
@@ -250,7 +252,7 @@ impl Engine {
             let kind = expr.value_type();
             let evaluated = evaluation.run(root, kind);
             let mut result = evaluated.instrument(info_span!("evaluate")).await?;
-            result.room = self.unsent.room(&result.value, result.room.into_held()).await?;
+            result.room = self.unsent.room(result.value.bytes(), result.room.into_held()).await?;
             result.stats.queued = queued;
             result.stats.preparation = preparation;
             result.stats.total = begin.elapsed();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::task::JoinError;
 
 use super::duration::DurationError;
-use super::settings::MAX_BYTES;
+use super::setting_names::MAX_BYTES;
 use promkairos_storage::StoreError;
 
 /// Why a query failed.

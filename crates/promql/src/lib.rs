@@ -40,6 +40,7 @@ mod queue;
 mod regex_compiler;
 mod response_budget;
 mod series_list;
+mod setting_names;
 mod settings;
 mod shared_reader;
 mod signature;

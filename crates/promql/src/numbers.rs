@@ -5,7 +5,37 @@
 //! milliseconds, each unit at most once. Errors have Prometheus' texts.
 
 use super::go_float::{go_float, separators_fit};
+use super::operator::Sign;
+use super::position::Span;
 use super::strings::quoted;
+
+/// A number. A duration is a number of seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Number {
+    /// The value.
+    pub value: f64,
+    /// How it was written.
+    pub notation: Notation,
+    /// The span in the text.
+    pub span: Span,
+}
+
+impl Number {
+    /// The number with a sign before it; `span` covers both.
+    pub(crate) fn signed(self, sign: Sign, span: Span) -> Self {
+        let value = if sign == Sign::Minus { -self.value } else { self.value };
+        Self { value, span, ..self }
+    }
+}
+
+/// How a number was written. It is printed in the same notation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Notation {
+    /// `300`
+    Plain,
+    /// `5m`
+    Duration,
+}
 
 /// The value of a number without a sign.
 pub(crate) fn number(text: &str) -> Result<f64, String> {

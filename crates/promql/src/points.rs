@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn histograms_are_counted_until_they_are_gone() {
-        let budget = Budget::new(&Settings { max_bytes: 100_000, ..Settings::default() });
+        let budget = Settings { max_bytes: 100_000, ..Settings::default() }.budget();
         let mut points = Points::absent(20);
         let shared = wide();
         let bytes = shared.heap_bytes();

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::error::QueryError;
-use super::settings::MAX_QUEUE;
+use super::setting_names::MAX_QUEUE;
 
 /// The number of waiting requests.
 #[derive(Debug, Default)]

@@ -14,8 +14,8 @@ use tokio::time::timeout;
 use super::budget::Held;
 use super::error::QueryError;
 use super::queue::Queue;
-use super::settings::{MAX_BYTES, Settings};
-use super::value::QueryValue;
+use super::setting_names::MAX_BYTES;
+use super::settings::Settings;
 
 /// Most bytes of a result that needs no room.
 const SMALL: usize = 128 << 10;
@@ -84,14 +84,9 @@ impl ResponseBudget {
         !self.waiting.is_empty()
     }
 
-    /// Waits until there is room for a result, whose share of the budget is `held`. A result that is larger than the
-    /// whole room gets all of it.
-    pub(crate) async fn room(
-        &self,
-        result: &QueryValue,
-        held: Option<Held>,
-    ) -> Result<Room, QueryError> {
-        let bytes = result.bytes();
+    /// Waits until there is room for a result of `bytes` bytes, whose share of the budget is `held`. A result that is
+    /// larger than the whole room gets all of it.
+    pub(crate) async fn room(&self, bytes: usize, held: Option<Held>) -> Result<Room, QueryError> {
         if bytes <= SMALL {
             return Ok(Room { held, ..Room::default() });
         }
@@ -112,37 +107,25 @@ impl ResponseBudget {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::SeriesPoints;
-    use promkairos_model::Labels;
-
-    fn result(bytes: usize) -> QueryValue {
-        let floats = vec![(0, 0.0); bytes / 16];
-        QueryValue::Matrix(vec![SeriesPoints {
-            labels: Labels::default(),
-            floats,
-            histograms: Vec::new(),
-        }])
-    }
 
     #[tokio::test]
     async fn large_results_wait_for_each_other() {
         let unsent = ResponseBudget::new(&Settings { max_bytes: 4 << 20, ..Settings::default() });
-        let first = unsent.room(&result(3 << 20), None).await.expect("there is room");
-        unsent.room(&result(SMALL), None).await.expect("it needs none");
-        let (second, larger) = (result(2 << 20), result(9 << 20));
-        let mut waiting = std::pin::pin!(unsent.room(&second, None));
+        let first = unsent.room(3 << 20, None).await.expect("there is room");
+        unsent.room(SMALL, None).await.expect("it needs none");
+        let mut waiting = std::pin::pin!(unsent.room(2 << 20, None));
         assert!(futures::poll!(waiting.as_mut()).is_pending());
         drop(first);
         let second = waiting.await.expect("there is room again");
         drop(second);
         // It gets the whole room.
-        unsent.room(&larger, None).await.expect("alone");
+        unsent.room(9 << 20, None).await.expect("alone");
     }
 
     #[tokio::test]
     async fn what_is_sent_makes_room_before_the_rest_is() {
         let unsent = ResponseBudget::new(&Settings { max_bytes: 4 << 20, ..Settings::default() });
-        let mut room = unsent.room(&result(6 << 20), None).await.expect("there is room");
+        let mut room = unsent.room(6 << 20, None).await.expect("there is room");
         room.give_back(2 << 20);
         assert_eq!(unsent.free.available_permits(), 0, "what is left needs all of it");
         for _ in 0..1 << 10 {
@@ -156,8 +139,8 @@ mod tests {
     #[tokio::test]
     async fn nobody_waits_for_long() {
         let unsent = ResponseBudget::new(&Settings { max_bytes: 4 << 20, ..Settings::default() });
-        let _first = unsent.room(&result(4 << 20), None).await.expect("there is room");
-        let error = unsent.room(&result(2 << 20), None).await.expect_err("full").to_string();
+        let _first = unsent.room(4 << 20, None).await.expect("there is room");
+        let error = unsent.room(2 << 20, None).await.expect_err("full").to_string();
         assert!(error.contains("may take the setting query-max-memory"), "{error}");
     }
 }

@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn what_is_made_is_counted_and_what_is_shared_is_not() {
-        let budget = Budget::new(&Settings { max_bytes: 100_000, ..Settings::default() });
+        let budget = Settings { max_bytes: 100_000, ..Settings::default() }.budget();
         let labels = |n: usize| Labels::from_pairs([("pad", "p".repeat(10_000 + n))]);
         let input: Vec<Series> = (0..9).map(|n| Series::new(labels(n).expect("valid"))).collect();
         let shared = SeriesList::of(&input, &budget, Series::clone).expect("there is room");

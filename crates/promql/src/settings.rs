@@ -3,19 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::budget::Budget;
 use super::query_memory::QueryMemory;
 use super::regex_compiler::RegexCompiler;
+use super::setting_names::{MAX_DURATION, TIMEOUT};
 use promkairos_model::limits::MAX_QUERY_DEPTH;
-
-/// Names of settings, for errors that name the exceeded limit.
-pub(crate) const MAX_SAMPLES: &str = "query-max-samples";
-pub(crate) const MAX_BYTES: &str = "query-max-memory";
-pub(crate) const TIMEOUT: &str = "query-timeout";
-pub(crate) const MAX_DEPTH: &str = "query-max-depth";
-pub(crate) const MAX_QUEUE: &str = "query-max-queue";
-pub(crate) const MAX_SERIES: &str = "query-max-series";
-pub(crate) const MAX_SAMPLES_READ: &str = "query-max-samples-read";
-pub(crate) const MAX_DURATION: &str = "query-max-duration";
 
 /// Settings of the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +80,11 @@ impl Settings {
             Duration::ZERO => (self.timeout, TIMEOUT),
             longest => (longest, MAX_DURATION),
         }
+    }
+
+    /// The budget of a query of which nothing is taken.
+    pub(crate) fn budget(&self) -> Arc<Budget> {
+        Budget::new(self.max_samples, self.max_bytes, &self.memory)
     }
 }
 

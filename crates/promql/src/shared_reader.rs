@@ -168,7 +168,7 @@ mod tests {
     }
 
     fn shared(users: usize, max_bytes: usize) -> (SharedReader, Arc<AtomicUsize>, Arc<Budget>) {
-        let budget = Budget::new(&Settings { max_bytes, ..Settings::default() });
+        let budget = Settings { max_bytes, ..Settings::default() }.budget();
         let reads = Arc::default();
         let reader = Box::new(Counting(Arc::clone(&reads)));
         let reader = SharedReader::new(reader, 100, users, &budget);

@@ -115,7 +115,7 @@ mod tests {
         let series = ["a", "b", "a", "c"].map(|value| {
             Series::new(Labels::from_pairs([("__name__", "m"), ("l", value)]).expect("valid"))
         });
-        let budget = Budget::new(&Settings::default());
+        let budget = Settings::default().budget();
         let series = Listed(series.to_vec());
         let grouped =
             |grouping| Groups::new(&series, &grouping, &budget).expect("within the budget");

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh64::Xxh64;
 
+use super::aggregation::{Aggregation, Param};
 use super::grouping::Groups;
 use super::top::Top;
-use super::{Aggregation, Param};
 use crate::annotations::Note;
 use crate::budget::Held;
 use crate::context::Context;

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::Aggregation;
+use super::aggregation::Aggregation;
 use super::fold::tell_ignored;
 use super::grouping::Groups;
 use crate::budget::Held;

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use super::{Counted, Windows};
+use super::windows::Windows;
 use crate::steps::Steps;
 
 /// The steps of an evaluation at which points are seen.
@@ -49,6 +49,14 @@ impl Seen {
             }
         }
     }
+}
+
+/// The samples of one series at one step.
+#[derive(Debug)]
+pub(super) struct Counted {
+    pub(super) step: usize,
+    pub(super) queryable: u64,
+    pub(super) read: u64,
 }
 
 /// How often the query sees a sample of each step of an evaluation.

@@ -56,7 +56,7 @@ fn count(
 
 #[cfg(test)]
 mod tests {
-    use super::super::window::tests::{floats, histograms, window};
+    use super::super::cases::{floats, histograms, window};
     use super::*;
     use crate::histogram::tests::positive;
 

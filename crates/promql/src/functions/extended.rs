@@ -10,9 +10,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::growth::Growth;
+use super::growth::{Growth, Metric};
 use super::histogram_rate::{add_noted, sub_noted};
-use super::interpolate::{Metric, float_between, histogram_between};
+use super::interpolate::{float_between, histogram_between};
 use super::start_time::Begun;
 use super::window::{FloatPoint, HistogramPoint, Notes, Window};
 use crate::annotations::Note;
@@ -274,8 +274,8 @@ fn lost_in_resets(
 
 #[cfg(test)]
 mod tests {
+    use super::super::cases::{floats as points, histograms, noted, window};
     use super::super::rate;
-    use super::super::window::tests::{floats as points, histograms, noted, window};
     use super::*;
     use crate::histogram::tests::positive;
 

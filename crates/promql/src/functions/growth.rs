@@ -1,6 +1,13 @@
-//! The kinds of growth that `rate` and `extended` compute.
+//! The kinds of growth that `rate` and `extended` compute, and how a metric changes.
 
-use super::interpolate::Metric;
+/// How a metric changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Metric {
+    /// It only grows, and sometimes starts again at zero.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+}
 
 /// `rate`, `increase` or `delta`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -137,7 +137,7 @@ fn add_notes(
 
 #[cfg(test)]
 mod tests {
-    use super::super::window::tests::{histograms, noted, window};
+    use super::super::cases::{histograms, noted, window};
     use super::*;
     use crate::histogram::tests::{custom, positive};
 

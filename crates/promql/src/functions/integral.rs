@@ -70,7 +70,7 @@ pub(super) fn integral(number: f64, window: &Window<'_>, notes: &mut Notes<'_>) 
 
 #[cfg(test)]
 mod tests {
-    use super::super::window::tests::{floats, histograms, noted, window};
+    use super::super::cases::{floats, histograms, noted, window};
     use super::*;
     use crate::histogram::tests::positive;
 

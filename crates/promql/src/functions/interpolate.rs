@@ -1,18 +1,10 @@
 //! Values between two samples.
 
+use super::growth::Metric;
 use super::histogram_rate::{add_noted, sub_noted};
 use super::window::{FloatPoint, HistogramPoint, Notes};
 use crate::annotations::Note;
 use crate::histogram::FloatHistogram;
-
-/// How a metric changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Metric {
-    /// It only grows, and sometimes starts again at zero.
-    Counter,
-    /// It goes up and down.
-    Gauge,
-}
 
 /// The value at `time` on the line between two floats. A counter that falls rose from zero.
 pub fn float_between(a: FloatPoint, b: FloatPoint, time: i64, metric: Metric) -> f64 {
@@ -52,7 +44,7 @@ pub fn histogram_between(
 
 #[cfg(test)]
 mod tests {
-    use super::super::window::tests::{floats, histograms, noted};
+    use super::super::cases::{floats, histograms, noted};
     use super::Metric::{Counter, Gauge};
     use super::*;
     use crate::histogram::tests::{custom, positive};

@@ -4,6 +4,8 @@
 //! Pure: no series, no steps, no storage. Notes about a result are added to [`Notes`]. Functions
 //! of one value at a step are in `operators`.
 
+#[cfg(test)]
+mod cases;
 mod changes;
 mod extended;
 mod growth;
@@ -19,8 +21,8 @@ mod sums;
 mod trend;
 mod window;
 
-pub use growth::Growth;
-pub use interpolate::{Metric, float_between, histogram_between};
+pub use growth::{Growth, Metric};
+pub use interpolate::{float_between, histogram_between};
 pub use quantile::{nan_first, quantile};
 pub use rate::{Extrapolation, each};
 pub use sums::Average;

@@ -115,7 +115,7 @@ pub(super) fn mad_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Optio
 
 #[cfg(test)]
 mod tests {
-    use super::super::window::tests::{floats, histograms, noted, window};
+    use super::super::cases::{floats, histograms, noted, window};
     use super::*;
     use crate::histogram::tests::positive;
 

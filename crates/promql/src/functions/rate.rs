@@ -270,7 +270,7 @@ impl Sampled {
 
 #[cfg(test)]
 mod tests {
-    use super::super::window::tests::{floats, histograms, noted, window};
+    use super::super::cases::{floats, histograms, noted, window};
     use super::*;
     use crate::histogram::tests::positive;
     use promkairos_model::ResetHint;

@@ -135,7 +135,7 @@ impl Average {
 
 #[cfg(test)]
 mod tests {
-    use super::super::window::tests::{floats, histograms, noted, window};
+    use super::super::cases::{floats, histograms, noted, window};
     use super::*;
     use crate::histogram::tests::{custom, positive};
 

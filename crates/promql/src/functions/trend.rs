@@ -99,7 +99,7 @@ fn regression(points: &[FloatPoint], origin: i64) -> Line {
 
 #[cfg(test)]
 mod tests {
-    use super::super::window::tests::{floats, histograms, noted, window};
+    use super::super::cases::{floats, histograms, noted, window};
     use super::*;
     use crate::histogram::tests::positive;
 

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::build::Scope;
 use super::merged::Merged;
+use super::scope::Scope;
 use super::{BoxOperator, Operator, Series};
 use crate::budget::{Budget, Held};
 use crate::context::Context;

@@ -15,6 +15,7 @@ pub(crate) mod once;
 pub(crate) mod rate;
 pub(crate) mod relabel;
 pub(crate) mod runs;
+pub(crate) mod scope;
 pub(crate) mod selector;
 pub(crate) mod sliding;
 pub(crate) mod smoothed;

@@ -331,7 +331,6 @@ mod tests {
 
     use super::*;
     use crate::annotations::Annotations;
-    use crate::budget::Budget;
     use crate::cost::{CostLimits, Limits};
     use crate::counts::{Counting, SampleCounts, StepCounts};
     use crate::functions::{Arguments, Notes, range_kernel};
@@ -358,7 +357,7 @@ mod tests {
         let (mut tally, mut counter) =
             (destination.tally(), Counter::new(Read::FromStore, frame.hints));
         let (mut annotations, mut tracks) = (Annotations::default(), Tracks::default());
-        let budget = Budget::new(&Settings::default());
+        let budget = Settings::default().budget();
         let mut sliding = Sliding::new(frame, &mut tracks, &budget, |step, window| {
             let (span, annotations) = (Span::default(), &mut annotations);
             let mut notes = Notes { metric: "m", span, last_argument: span, annotations };

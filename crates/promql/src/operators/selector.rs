@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 
-use super::build::Scope;
 use super::hints::HistogramReader;
 use super::runs::{Runs, SeriesWork};
+use super::scope::Scope;
 use super::{Operator, PieceFolder, Series};
 use crate::budget::Budget;
 use crate::context::Context;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 
-use super::build::Scope;
 use super::runs::{Runs, SeriesWork};
+use super::scope::Scope;
 use super::sliding::{Frame, Sliding, Tracks};
 use super::windows::{Counter, Read};
 use super::{BoxOperator, Operator, Series};

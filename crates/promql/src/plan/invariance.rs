@@ -1,6 +1,6 @@
 //! Which parts of a plan have the same value at all steps.
 
-use super::Node;
+use super::node::Node;
 
 /// What the planner knows of a node that it made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,11 @@
 //! Makes the plan of a syntax tree.
 
 use super::invariance::{Invariance, once};
-use super::{
-    Aggregate, Argument, Binary, Call, Lookup, Node, Operand, Plan, Range, ResetHints, Selections,
-    Selector, Source,
+use super::node::{
+    Aggregate, Argument, Binary, Call, Lookup, Node, Operand, Plan, Range, ResetHints, Selector,
+    Source,
 };
+use super::selection::Selections;
 use crate::ast::{self, At, Edges, Expr, Grouping, When};
 use crate::duration::{Allowed, Duration, DurationError, QueryTimes};
 use crate::operator::{Aggregator, BinaryOp, Sign};

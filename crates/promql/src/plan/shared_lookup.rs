@@ -3,7 +3,7 @@
 //! Only the plan is examined. A vector without a selector, such as `vector(1)`, has the time of its step, which no
 //! selector can share.
 
-use super::{Lookup, Node, Operand, Source};
+use super::node::{Lookup, Node, Operand, Source};
 use crate::signature::Function;
 use crate::value_type::ValueType;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Builder, Scope, merged};
+use super::{Builder, merged};
 use crate::annotations::Note;
 use crate::ast::StringLiteral;
 use crate::counts::{Destination, Windows};
@@ -12,6 +12,7 @@ use crate::operators::elementwise::{self, Map, Mapped};
 use crate::operators::info::{self, Info};
 use crate::operators::kernels::Kernel;
 use crate::operators::literal::{Constant, Nothing, Time};
+use crate::operators::scope::Scope;
 use crate::operators::selector::{Selector, Wanted};
 use crate::operators::sliding::Frame;
 use crate::operators::vector::{Absent, Direction, Scalar, Sort, SortBy};

@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use super::elementwise::{Map, Mapped};
 use super::literal::{Constant, Nothing};
 use super::once::Once;
+use super::scope::Scope;
 use super::selector::{Selector, Wanted};
 use super::smoothed;
 use super::{BoxOperator, merged};
@@ -18,7 +19,6 @@ use crate::binary::{And, Join, Operation, Or, ScalarSide, Stays};
 use crate::binary::{scalars, vector_and_scalar};
 use crate::budget::{Budget, Held};
 use crate::context::Context;
-use crate::counts::Destination;
 use crate::error::QueryError;
 use crate::operator::{Aggregator, BinaryOp};
 use crate::plan::{self, Aggregate, Binary, Node, Range, Source};
@@ -39,13 +39,6 @@ pub(crate) struct Builder {
     pub runtime: Handle,
     /// The working memory of the operators: one series each, at all steps.
     working: Mutex<Held>,
-}
-
-/// The steps of an evaluation, and where its points are counted.
-#[derive(Debug, Clone)]
-pub(crate) struct Scope {
-    pub steps: Steps,
-    pub counted: Destination,
 }
 
 impl Builder {
