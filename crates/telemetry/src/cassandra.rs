@@ -8,9 +8,10 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
 
 use super::LimitMetrics;
+use super::group::{NoLabels, metrics};
 
 /// How a statement ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,9 +46,6 @@ impl StatementOutcome {
     }
 }
 
-/// Labels of a metric without labels that may be absent.
-type NoLabels = [(&'static str, &'static str); 0];
-
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Attempt {
     statement: &'static str,
@@ -74,108 +72,69 @@ struct InState {
     state: &'static str,
 }
 
-/// Metrics of the statements sent to Cassandra.
-#[derive(Debug, Clone)]
-pub struct CassandraMetrics {
-    statements: Family<Attempt, Counter>,
-    latency: Family<Kind, Histogram, fn() -> Histogram>,
-    skipped: Family<Reason, Counter>,
-    series_cached: Family<OfType, Gauge>,
-    tag_index_tags: Family<InState, Gauge>,
-    /// Statements in flight now.
-    pub in_flight: Gauge,
-    /// Writes of points that may be in flight at once; follows the speed of the servers.
-    pub write_concurrency: Gauge,
-    /// Rows written to `data_points`.
-    pub rows_written: Counter,
-    /// Rows read from `data_points`.
-    pub rows_read: Counter,
-    /// Reads that a server gave up.
-    pub reads_given_up: Counter,
-    /// Reads that failed because a server gave up even their smallest slices.
-    pub reads_unread: Counter,
-    /// Warnings of servers that a read passed over many deleted or expired cells.
-    pub tombstone_warnings: Counter,
-    /// Points that lost the digits below a second, since the keyspace counts seconds.
-    pub floored: Counter,
-    /// Index rows written.
-    pub index_rows_written: Counter,
-    /// Rows of `row_keys` written before their window began.
-    pub index_rows_ahead: Counter,
-    /// Index rows remembered.
-    pub index_rows_remembered: Gauge,
-    /// Windows in which the tag index turned out to miss series.
-    pub tag_index_gaps: Counter,
-    /// Partitions of `row_keys` read into memory.
-    pub series_cache_reads: Counter,
-    /// Partitions of `row_keys` that were in memory and valid.
-    pub series_cache_hits: Counter,
-    /// Requests for label names or values that were answered from memory.
-    pub label_answer_hits: Counter,
-    /// Approximate bytes of series in memory.
-    pub series_cache_bytes: Gauge,
-    /// Windows (partitions of `row_keys`) with data in memory.
-    pub windows_cached: Gauge,
-    /// Reads of a series in a window whose settled part was completely in the read cache.
-    pub read_cache_hits: Counter,
-    /// Reads of a series in a window whose settled part was not completely in the read cache.
-    pub read_cache_misses: Counter,
-    /// Files that the read cache evicted.
-    pub read_cache_evictions: Counter,
-    /// Damaged frames of the read cache.
-    pub read_cache_damaged: Counter,
-    /// Ranges of series in the read cache.
-    pub read_cache_entries: Gauge,
-    /// Bytes of the files of the read cache.
-    pub read_cache_bytes: Gauge,
-    /// Points put into quarantine, each counted once.
-    pub quarantined: Counter,
-    /// Attempts to open the store that Cassandra refused, because of the login or the keyspace.
-    pub open_refused: Counter,
-    /// Counts statements that get no permit in time.
-    pub limits: LimitMetrics,
-    /// Absent before Cassandra is asked for the first time.
-    reachable: Family<NoLabels, Gauge>,
-    clock_skew: Gauge<f64, AtomicU64>,
-}
-
-impl Default for CassandraMetrics {
-    fn default() -> Self {
-        Self {
-            statements: Family::default(),
-            latency: Family::new_with_constructor(latency_buckets),
-            skipped: Family::default(),
-            series_cached: Family::default(),
-            tag_index_tags: Family::default(),
-            in_flight: Gauge::default(),
-            write_concurrency: Gauge::default(),
-            rows_written: Counter::default(),
-            rows_read: Counter::default(),
-            reads_given_up: Counter::default(),
-            reads_unread: Counter::default(),
-            tombstone_warnings: Counter::default(),
-            floored: Counter::default(),
-            index_rows_written: Counter::default(),
-            index_rows_ahead: Counter::default(),
-            index_rows_remembered: Gauge::default(),
-            tag_index_gaps: Counter::default(),
-            series_cache_reads: Counter::default(),
-            series_cache_hits: Counter::default(),
-            label_answer_hits: Counter::default(),
-            series_cache_bytes: Gauge::default(),
-            windows_cached: Gauge::default(),
-            read_cache_hits: Counter::default(),
-            read_cache_misses: Counter::default(),
-            read_cache_evictions: Counter::default(),
-            read_cache_damaged: Counter::default(),
-            read_cache_entries: Gauge::default(),
-            read_cache_bytes: Gauge::default(),
-            quarantined: Counter::default(),
-            open_refused: Counter::default(),
-            limits: LimitMetrics::default(),
-            reachable: Family::default(),
-            clock_skew: Gauge::default(),
-        }
+metrics! {
+    /// Metrics of the statements sent to Cassandra.
+    CassandraMetrics {
+        statements: Family<Attempt, Counter>, "statements", "Attempts of statements by outcome";
+        latency: Family<Kind, Histogram, fn() -> Histogram> = Family::new_with_constructor(latency_buckets),
+            "statement_duration" Seconds, "Time of one attempt";
+        skipped: Family<Reason, Counter>, "skipped", "Rows that a read left out, by reason";
+        series_cached: Family<OfType, Gauge>, "series_cached",
+            "Series of windows in memory, by the type of their data";
+        tag_index_tags: Family<InState, Gauge>, "tag_index_tags",
+            "Indexed tags of metrics, by the state of their index";
+        pub rows_written: Counter, "rows_written", "Rows written to data_points";
+        pub rows_read: Counter, "rows_read", "Rows read from data_points";
+        pub reads_given_up: Counter, "reads_given_up",
+            "Reads that a server gave up, as a rule for what was deleted or has expired on their way";
+        pub reads_unread: Counter, "reads_unread",
+            "Reads that failed because a server gave up even their smallest slices";
+        pub tombstone_warnings: Counter, "tombstone_warnings",
+            "Warnings of servers of reads that pass over more dead cells than tombstone_warn_threshold";
+        pub floored: Counter, "floored",
+            "Points that lost the digits below a second, as the keyspace counts seconds";
+        pub index_rows_written: Counter, "index_rows_written", "Index rows written";
+        pub index_rows_ahead: Counter, "index_rows_ahead",
+            "Rows of row_keys written before their window began";
+        pub tag_index_gaps: Counter, "tag_index_gaps",
+            "Tags of windows in which the tag index turned out to miss series";
+        pub series_cache_reads: Counter, "series_cache_reads",
+            "Partitions of row_keys read into memory";
+        pub series_cache_hits: Counter, "series_cache_hits",
+            "Partitions of row_keys that were in memory and good";
+        pub label_answer_hits: Counter, "label_answer_hits",
+            "Requests for label names or values that were answered as not long before";
+        /// Each point counts once.
+        pub quarantined: Counter, "quarantined",
+            "Points of flushes that Cassandra refused for good";
+        pub open_refused: Counter, "open_refused",
+            "Attempts to open the store that Cassandra refused, by login or keyspace";
+        pub read_cache_hits: Counter, "read_cache_hits",
+            "Reads of a series in a window whose settled part was wholly in the read cache";
+        pub read_cache_misses: Counter, "read_cache_misses",
+            "Reads of a series in a window whose settled part was not wholly in the read cache";
+        pub read_cache_evictions: Counter, "read_cache_evictions",
+            "Files of the read cache that made room for others";
+        pub read_cache_damaged: Counter, "read_cache_damaged",
+            "Frames of the read cache that were damaged";
+        pub read_cache_entries: Gauge, "read_cache_entries", "Ranges of series in the read cache";
+        pub read_cache_bytes: Gauge, "read_cache" Bytes, "Bytes of the files of the read cache";
+        pub in_flight: Gauge, "in_flight", "Statements in flight";
+        pub write_concurrency: Gauge, "write_concurrency",
+            "Writes of points that may be in flight at once, as the servers keep up with them";
+        pub windows_cached: Gauge, "windows_cached", "Windows with something in memory";
+        pub index_rows_remembered: Gauge, "index_rows_remembered",
+            "Index rows remembered as written";
+        /// Absent before Cassandra is asked for the first time.
+        reachable: Family<NoLabels, Gauge>, "reachable",
+            "Whether Cassandra answered when it was asked last, to be opened or for a statement";
+        clock_skew: Gauge<f64, AtomicU64>, "clock_skew" Seconds,
+            "Our clock minus the coordinator's";
+        pub series_cache_bytes: Gauge, "series_cache" Bytes, "Bytes of series in memory, about";
+    }
+    with {
+        /// Counts statements that get no permit in time.
+        pub limits: LimitMetrics,
     }
 }
 
@@ -186,142 +145,8 @@ fn latency_buckets() -> Histogram {
 impl CassandraMetrics {
     pub(super) fn register(registry: &mut Registry, limits: LimitMetrics) -> Self {
         let new = Self { limits, ..Self::default() };
-        let registry = registry.sub_registry_with_prefix("cassandra");
-        let help = "Attempts of statements by outcome";
-        registry.register("statements", help, new.statements.clone());
-        let (help, unit) = ("Time of one attempt", Unit::Seconds);
-        registry.register_with_unit("statement_duration", help, unit, new.latency.clone());
-        let help = "Rows that a read left out, by reason";
-        registry.register("skipped", help, new.skipped.clone());
-        let help = "Series of windows in memory, by the type of their data";
-        registry.register("series_cached", help, new.series_cached.clone());
-        let help = "Indexed tags of metrics, by the state of their index";
-        registry.register("tag_index_tags", help, new.tag_index_tags.clone());
-        new.register_counters(registry);
-        new.register_read_cache(registry);
-        new.register_gauges(registry);
-        let (help, unit) = ("Bytes of series in memory, about", Unit::Bytes);
-        registry.register_with_unit("series_cache", help, unit, new.series_cache_bytes.clone());
+        new.register_all(registry.sub_registry_with_prefix("cassandra"));
         new
-    }
-
-    fn register_counters(&self, registry: &mut Registry) {
-        let counters = [
-            ("rows_written", "Rows written to data_points", &self.rows_written),
-            ("rows_read", "Rows read from data_points", &self.rows_read),
-            (
-                "reads_given_up",
-                "Reads that a server gave up, as a rule for what was deleted or has expired on their way",
-                &self.reads_given_up,
-            ),
-            (
-                "reads_unread",
-                "Reads that failed because a server gave up even their smallest slices",
-                &self.reads_unread,
-            ),
-            (
-                "tombstone_warnings",
-                "Warnings of servers of reads that pass over more dead cells than tombstone_warn_threshold",
-                &self.tombstone_warnings,
-            ),
-            (
-                "floored",
-                "Points that lost the digits below a second, as the keyspace counts seconds",
-                &self.floored,
-            ),
-            ("index_rows_written", "Index rows written", &self.index_rows_written),
-            (
-                "index_rows_ahead",
-                "Rows of row_keys written before their window began",
-                &self.index_rows_ahead,
-            ),
-            (
-                "tag_index_gaps",
-                "Tags of windows in which the tag index turned out to miss series",
-                &self.tag_index_gaps,
-            ),
-            (
-                "series_cache_reads",
-                "Partitions of row_keys read into memory",
-                &self.series_cache_reads,
-            ),
-            (
-                "series_cache_hits",
-                "Partitions of row_keys that were in memory and good",
-                &self.series_cache_hits,
-            ),
-            (
-                "label_answer_hits",
-                "Requests for label names or values that were answered as not long before",
-                &self.label_answer_hits,
-            ),
-            ("quarantined", "Points of flushes that Cassandra refused for good", &self.quarantined),
-            (
-                "open_refused",
-                "Attempts to open the store that Cassandra refused, by login or keyspace",
-                &self.open_refused,
-            ),
-        ];
-        for (name, help, counter) in counters {
-            registry.register(name, help, counter.clone());
-        }
-    }
-
-    fn register_read_cache(&self, registry: &mut Registry) {
-        let counters = [
-            (
-                "read_cache_hits",
-                "Reads of a series in a window whose settled part was wholly in the read cache",
-                &self.read_cache_hits,
-            ),
-            (
-                "read_cache_misses",
-                "Reads of a series in a window whose settled part was not wholly in the read cache",
-                &self.read_cache_misses,
-            ),
-            (
-                "read_cache_evictions",
-                "Files of the read cache that made room for others",
-                &self.read_cache_evictions,
-            ),
-            (
-                "read_cache_damaged",
-                "Frames of the read cache that were damaged",
-                &self.read_cache_damaged,
-            ),
-        ];
-        for (name, help, counter) in counters {
-            registry.register(name, help, counter.clone());
-        }
-        let help = "Ranges of series in the read cache";
-        registry.register("read_cache_entries", help, self.read_cache_entries.clone());
-        let (help, unit) = ("Bytes of the files of the read cache", Unit::Bytes);
-        registry.register_with_unit("read_cache", help, unit, self.read_cache_bytes.clone());
-    }
-
-    fn register_gauges(&self, registry: &mut Registry) {
-        let gauges = [
-            ("in_flight", "Statements in flight", &self.in_flight),
-            (
-                "write_concurrency",
-                "Writes of points that may be in flight at once, as the servers keep up with them",
-                &self.write_concurrency,
-            ),
-            ("windows_cached", "Windows with something in memory", &self.windows_cached),
-            (
-                "index_rows_remembered",
-                "Index rows remembered as written",
-                &self.index_rows_remembered,
-            ),
-        ];
-        for (name, help, gauge) in gauges {
-            registry.register(name, help, gauge.clone());
-        }
-        let help =
-            "Whether Cassandra answered when it was asked last, to be opened or for a statement";
-        registry.register("reachable", help, self.reachable.clone());
-        let (help, unit) = ("Our clock minus the coordinator's", Unit::Seconds);
-        registry.register_with_unit("clock_skew", help, unit, self.clock_skew.clone());
     }
 
     /// Metrics for another cluster. Both share the counters; gauges of one cluster (its clock, its

@@ -7,36 +7,39 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
 
 use super::LimitMetrics;
-
-/// Number of buckets of durations, each four times the one before, from 1 ms to 262 s, the first
-/// beyond the default of `--query-timeout`. Few, since each route has them.
-pub(super) const BUCKETS: u16 = 10;
+use super::group::metrics;
 
 /// The status of failures of this program.
 const FAILED: u16 = 500;
 
-/// Metrics of HTTP requests.
-#[derive(Debug, Clone)]
-pub struct HttpMetrics {
-    requests: Family<RequestLabels, Counter>,
-    duration: Family<HandlerLabels, Histogram>,
-    /// Requests that are being answered.
-    pub in_flight: Gauge,
-    /// Series sent by remote read.
-    pub read_series: Counter,
-    /// Bytes sent by remote read, before compression.
-    pub read_bytes: Counter,
-    /// Remote reads that broke after the first byte was sent.
-    pub read_aborted: Counter,
-    /// Limits of requests and all other limits.
-    pub limits: LimitMetrics,
-    /// Open connections.
-    pub connections: Gauge,
-    /// 1 while writes can be acknowledged, else 0.
-    pub ready: Gauge,
+metrics! {
+    /// Metrics of HTTP requests.
+    HttpMetrics {
+        requests: Family<RequestLabels, Counter>, "http_requests", "Answered requests";
+        duration: Family<HandlerLabels, Histogram> = Family::new_with_constructor(duration_buckets),
+            "http_request_duration" Seconds, "Time until the answer's head";
+        pub in_flight: Gauge, "http_requests_in_flight", "Requests that are being answered";
+        pub read_series: Counter, "read_series", "Series sent by remote read";
+        pub read_bytes: Counter, "read" Bytes, "Bytes sent by remote read, before compression";
+        pub read_aborted: Counter, "read_aborted",
+            "Remote reads that broke after the first byte was sent";
+        pub connections: Gauge, "http_connections", "Open connections";
+        pub ready: Gauge, "ready",
+            "Whether what is written can be acknowledged and nothing has to be mended, as /-/ready tells it";
+    }
+    with {
+        /// Limits of requests and all other limits.
+        pub limits: LimitMetrics,
+    }
+}
+
+/// Buckets of durations, each four times the one before, from 1 ms to 262 s, the first beyond the default of
+/// `--query-timeout`. Few, since each route has them.
+pub(super) fn duration_buckets() -> Histogram {
+    Histogram::new(exponential_buckets(0.001, 4.0, 10))
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -52,46 +55,8 @@ struct HandlerLabels {
 
 impl HttpMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        let metrics = Self {
-            requests: Family::default(),
-            duration: Family::new_with_constructor(|| {
-                Histogram::new(exponential_buckets(0.001, 4.0, BUCKETS))
-            }),
-            in_flight: Gauge::default(),
-            read_series: Counter::default(),
-            read_bytes: Counter::default(),
-            read_aborted: Counter::default(),
-            limits: LimitMetrics::register(registry),
-            connections: Gauge::default(),
-            ready: Gauge::default(),
-        };
-        registry.register("http_requests", "Answered requests", metrics.requests.clone());
-        registry.register_with_unit(
-            "http_request_duration",
-            "Time until the answer's head",
-            Unit::Seconds,
-            metrics.duration.clone(),
-        );
-        registry.register(
-            "http_requests_in_flight",
-            "Requests that are being answered",
-            metrics.in_flight.clone(),
-        );
-        registry.register("read_series", "Series sent by remote read", metrics.read_series.clone());
-        registry.register_with_unit(
-            "read",
-            "Bytes sent by remote read, before compression",
-            Unit::Bytes,
-            metrics.read_bytes.clone(),
-        );
-        registry.register(
-            "read_aborted",
-            "Remote reads that broke after the first byte was sent",
-            metrics.read_aborted.clone(),
-        );
-        registry.register("http_connections", "Open connections", metrics.connections.clone());
-        let help = "Whether what is written can be acknowledged and nothing has to be mended, as /-/ready tells it";
-        registry.register("ready", help, metrics.ready.clone());
+        let metrics = Self { limits: LimitMetrics::register(registry), ..Self::default() };
+        metrics.register_all(registry);
         metrics
     }
 

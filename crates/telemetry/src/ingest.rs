@@ -7,8 +7,9 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
 
+use super::group::metrics;
 use super::limits::OF_WRITES;
 use promkairos_model::RejectReason;
 
@@ -21,37 +22,40 @@ const BODY_SIZE: &str = "max-request-body-size";
 const PROTOCOLS: [&str; 2] = ["1", "2"];
 const FAILURES: [u16; 5] = [400, 413, 429, 500, 503];
 
-/// Metrics of remote write.
-#[derive(Debug, Clone)]
-pub struct IngestMetrics {
-    /// Floats stored.
-    pub samples: Counter,
-    /// Native histograms stored.
-    pub histograms: Counter,
-    /// Exemplars stored.
-    pub exemplars: Counter,
-    /// Metadata entries stored.
-    pub metadata: Counter,
-    /// Floats and histograms stored of series without metadata, by requests of version 2.
-    pub without_metadata: Counter,
-    rejected: Family<ReasonLabels, Counter>,
-    refused: Family<ReasonLabels, Counter>,
-    /// Series written to within the last hour.
-    pub active_series: Gauge,
-    /// Active series of the metric that has most of them.
-    pub active_series_of_a_metric: Gauge,
-    /// Most active series; 0 = no limit.
-    pub active_series_limit: Gauge,
-    /// Most active series of a metric; 0 = no limit.
-    pub active_series_per_metric_limit: Gauge,
-    /// Bytes of the metadata of metric families, as counted for the limit.
-    pub metadata_bytes: Gauge,
-    /// Answered requests.
-    pub requests: Family<WriteLabels, Counter>,
-    /// Seconds from the request's head to the answer.
-    pub duration: Histogram,
-    /// Requests that are being answered.
-    pub in_flight: Gauge,
+metrics! {
+    /// Metrics of remote write.
+    IngestMetrics {
+        pub samples: Counter, "write_samples", "Floats stored by remote write";
+        pub histograms: Counter, "write_histograms", "Native histograms stored by remote write";
+        pub exemplars: Counter, "write_exemplars", "Exemplars stored by remote write";
+        pub metadata: Counter, "write_metadata", "Metadata entries stored by remote write";
+        rejected: Family<ReasonLabels, Counter>, "write_rejected",
+            "Parts of remote-write requests that were refused, by reason; a series counts as one, and so does \
+             a request that is refused as a whole";
+        refused: Family<ReasonLabels, Counter>, "write_samples_refused",
+            "Floats and histograms refused, by reason; without those of bodies that are too large, \
+             malformed or not decoded to their end, which are requests in promkairos_write_rejected_total, and of \
+             requests that are answered 5xx";
+        pub active_series: Gauge, "active_series",
+            "Series written to within the last hour; after a start, with those of that hour in the store";
+        pub active_series_of_a_metric: Gauge, "active_series_of_largest_metric",
+            "Active series of the metric that has most of them";
+        pub active_series_limit: Gauge, "active_series_limit",
+            "The setting max-active-series; 0 = no limit";
+        pub active_series_per_metric_limit: Gauge, "active_series_per_metric_limit",
+            "The setting max-active-series-per-metric; 0 = no limit";
+        pub metadata_bytes: Gauge, "metadata_bytes",
+            "Metadata of metric families as --max-metadata-size counts it; over Cassandra that taken since the start";
+        pub requests: Family<WriteLabels, Counter>, "write_requests",
+            "Answered remote-write requests";
+        pub duration: Histogram = Histogram::new(exponential_buckets(0.001, 2.0, 14)),
+            "write_duration" Seconds, "Time from the head of a remote-write request to its answer";
+        pub in_flight: Gauge, "write_in_flight", "Remote-write requests that are being answered";
+    }
+    with {
+        /// Floats and histograms stored of series without metadata, by requests of version 2.
+        pub without_metadata: Counter,
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -72,102 +76,15 @@ pub struct WriteLabels {
 impl IngestMetrics {
     /// Registers the metrics in `registry`, and some with names of Prometheus in `plain`.
     pub(super) fn register(registry: &mut Registry, plain: &mut Registry) -> Self {
-        let metrics = Self {
-            samples: Counter::default(),
-            histograms: Counter::default(),
-            exemplars: Counter::default(),
-            metadata: Counter::default(),
-            without_metadata: Counter::default(),
-            rejected: Family::default(),
-            refused: Family::default(),
-            active_series: Gauge::default(),
-            active_series_of_a_metric: Gauge::default(),
-            active_series_limit: Gauge::default(),
-            active_series_per_metric_limit: Gauge::default(),
-            metadata_bytes: Gauge::default(),
-            requests: Family::default(),
-            duration: Histogram::new(exponential_buckets(0.001, 2.0, 14)),
-            in_flight: Gauge::default(),
-        };
-        let counters = [
-            ("write_samples", "Floats stored by remote write", &metrics.samples),
-            ("write_histograms", "Native histograms stored by remote write", &metrics.histograms),
-            ("write_exemplars", "Exemplars stored by remote write", &metrics.exemplars),
-            ("write_metadata", "Metadata entries stored by remote write", &metrics.metadata),
-        ];
-        for (name, help, counter) in counters {
-            registry.register(name, help, counter.clone());
-        }
+        let metrics = Self::default();
+        metrics.register_all(registry);
         plain.register(
             "prometheus_api_remote_write_without_metadata_appended_samples",
             "Floats and histograms stored by remote write 2.0 of series without metadata",
             metrics.without_metadata.clone(),
         );
-        registry.register(
-            "write_rejected",
-            "Parts of remote-write requests that were refused, by reason; a series counts as one, and so does \
-             a request that is refused as a whole",
-            metrics.rejected.clone(),
-        );
-        registry.register(
-            "write_samples_refused",
-            "Floats and histograms refused, by reason; without those of bodies that are too large, \
-             malformed or not decoded to their end, which are requests in promkairos_write_rejected_total, and of \
-             requests that are answered 5xx",
-            metrics.refused.clone(),
-        );
-        metrics.register_series(registry);
-        registry.register(
-            "metadata_bytes",
-            "Metadata of metric families as --max-metadata-size counts it; over Cassandra that taken since the start",
-            metrics.metadata_bytes.clone(),
-        );
-        registry.register(
-            "write_requests",
-            "Answered remote-write requests",
-            metrics.requests.clone(),
-        );
-        registry.register_with_unit(
-            "write_duration",
-            "Time from the head of a remote-write request to its answer",
-            Unit::Seconds,
-            metrics.duration.clone(),
-        );
-        registry.register(
-            "write_in_flight",
-            "Remote-write requests that are being answered",
-            metrics.in_flight.clone(),
-        );
         metrics.begin();
         metrics
-    }
-
-    fn register_series(&self, registry: &mut Registry) {
-        registry.register(
-            "active_series",
-            "Series written to within the last hour; after a start, with those of that hour in the store",
-            self.active_series.clone(),
-        );
-        let gauges = [
-            (
-                "active_series_of_largest_metric",
-                "Active series of the metric that has most of them",
-                &self.active_series_of_a_metric,
-            ),
-            (
-                "active_series_limit",
-                "The setting max-active-series; 0 = no limit",
-                &self.active_series_limit,
-            ),
-            (
-                "active_series_per_metric_limit",
-                "The setting max-active-series-per-metric; 0 = no limit",
-                &self.active_series_per_metric_limit,
-            ),
-        ];
-        for (name, help, gauge) in gauges {
-            registry.register(name, help, gauge.clone());
-        }
     }
 
     /// Makes the counters of alerts exist before they are counted.

@@ -6,6 +6,7 @@
 
 mod cassandra;
 mod config;
+mod group;
 mod head;
 mod http;
 mod in_flight;

@@ -5,20 +5,24 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
 
-/// Metrics of memory.
-#[derive(Debug, Clone, Default)]
-pub struct MemoryMetrics {
-    /// Most bytes that the process may have.
-    pub limit: Gauge,
-    /// Shortage of memory: 0 = none, 1 = frees what it can, 2 = refuses new series, 3 = refuses
-    /// writes. Large queries are refused from a part of the limit on that is not a level.
-    pub level: Gauge,
-    /// Early flushes and cleared caches because memory was short.
-    pub relieved: Counter,
-    held: Family<Part, Gauge>,
-    refused: Family<Kind, Counter>,
+use super::group::metrics;
+
+metrics! {
+    /// Metrics of memory.
+    MemoryMetrics {
+        pub limit: Gauge, "limit" Bytes, "Memory that the process may take";
+        pub level: Gauge, "level",
+            "Shortage of memory: 0 none, 1 early flushes (and large queries refused from 85 % of the limit on), \
+             2 new series refused too, 3 writes refused too";
+        pub relieved: Counter, "relieved",
+            "Early flushes and cleared caches because memory was short";
+        held: Family<Part, Gauge>, "held" Bytes,
+            "Memory that parts of the process hold, as they count it, about";
+        refused: Family<Kind, Counter>, "refused",
+            "Writes, new series, queries and other reads refused for want of memory";
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -34,19 +38,7 @@ struct Kind {
 impl MemoryMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
         let new = Self::default();
-        let m = new.clone();
-        let registry = registry.sub_registry_with_prefix("memory");
-        let help = "Memory that the process may take";
-        registry.register_with_unit("limit", help, Unit::Bytes, m.limit);
-        let help = "Shortage of memory: 0 none, 1 early flushes (and large queries refused from 85 % of the limit on), \
-                    2 new series refused too, 3 writes refused too";
-        registry.register("level", help, m.level);
-        let help = "Early flushes and cleared caches because memory was short";
-        registry.register("relieved", help, m.relieved);
-        let help = "Memory that parts of the process hold, as they count it, about";
-        registry.register_with_unit("held", help, Unit::Bytes, m.held);
-        let help = "Writes, new series, queries and other reads refused for want of memory";
-        registry.register("refused", help, m.refused);
+        new.register_all(registry.sub_registry_with_prefix("memory"));
         new
     }
 

@@ -9,11 +9,12 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
 
 use super::InFlight;
-use super::http::BUCKETS;
+use super::group::metrics;
+use super::http::duration_buckets;
 
 /// How a query is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,16 +80,18 @@ struct Kind {
     kind: &'static str,
 }
 
-/// Metrics of queries.
-#[derive(Debug, Clone)]
-pub struct QueryMetrics {
-    ended: Family<Ended, Counter>,
-    duration: Family<Kind, Histogram>,
-    in_flight: Gauge,
-    /// Most queries that are evaluated at a time.
-    pub concurrent_max: Gauge,
-    /// Samples that queries read from the store.
-    pub samples_read: Counter,
+metrics! {
+    /// Metrics of queries.
+    QueryMetrics {
+        ended: Family<Ended, Counter>, "queries", "PromQL queries by how they ended";
+        duration: Family<Kind, Histogram> = Family::new_with_constructor(duration_buckets),
+            "query_duration" Seconds, "Time of a PromQL query, including its wait for a slot";
+        in_flight: Gauge, "queries_in_flight", "PromQL queries under way";
+        pub concurrent_max: Gauge, "queries_concurrent_max",
+            "PromQL queries that are evaluated at a time; more wait";
+        pub samples_read: Counter, "query_samples_read",
+            "Samples that PromQL queries read from the store";
+    }
 }
 
 /// A query in progress; it is counted when this is dropped.
@@ -102,30 +105,14 @@ pub struct RunningQuery<'a> {
 
 impl QueryMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        let metrics = Self {
-            ended: Family::default(),
-            duration: Family::new_with_constructor(|| {
-                Histogram::new(exponential_buckets(0.001, 4.0, BUCKETS))
-            }),
-            in_flight: Gauge::default(),
-            concurrent_max: Gauge::default(),
-            samples_read: Counter::default(),
-        };
+        let metrics = Self::default();
         // Exist before they are counted, so that a first failure shows as an increase.
         for kind in QueryKind::ALL.map(QueryKind::name) {
             for outcome in QueryOutcome::ALL.map(QueryOutcome::name) {
                 drop(metrics.ended.get_or_create(&Ended { kind, outcome }));
             }
         }
-        let m = metrics.clone();
-        registry.register("queries", "PromQL queries by how they ended", m.ended);
-        let help = "Time of a PromQL query, including its wait for a slot";
-        registry.register_with_unit("query_duration", help, Unit::Seconds, m.duration);
-        registry.register("queries_in_flight", "PromQL queries under way", m.in_flight);
-        let help = "PromQL queries that are evaluated at a time; more wait";
-        registry.register("queries_concurrent_max", help, m.concurrent_max);
-        let help = "Samples that PromQL queries read from the store";
-        registry.register("query_samples_read", help, m.samples_read);
+        metrics.register_all(registry);
         metrics
     }
 

@@ -5,7 +5,9 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
+
+use super::group::{NoLabels, metrics};
 
 /// How the login of a request ended, if credentials are required.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,39 +38,26 @@ impl LoginOutcome {
     }
 }
 
-/// Labels of a metric without labels that may be absent.
-type NoLabels = [(&'static str, &'static str); 0];
-
-/// Metrics of TLS and of the web configuration.
-#[derive(Debug, Clone, Default)]
-pub struct WebMetrics {
-    /// TLS handshakes that failed.
-    pub handshake_failures: Counter,
-    /// Changed files of the web configuration that were refused.
-    pub reload_failures: Counter,
-    /// 1 while the files are in force; 0 while an older configuration is.
-    pub reload_successful: Gauge,
-    logins: Family<LoginLabels, Counter>,
-    /// Absent without a certificate.
-    certificate_not_after: Family<NoLabels, Gauge>,
+metrics! {
+    /// Metrics of TLS and of the web configuration.
+    WebMetrics {
+        pub handshake_failures: Counter, "tls_handshake_failures", "TLS handshakes that failed";
+        pub reload_failures: Counter, "config_reload_failures",
+            "Looks at changed files of the web configuration that could not be taken";
+        pub reload_successful: Gauge, "config_last_reload_successful",
+            "Whether the web configuration in force is what its files say";
+        logins: Family<LoginLabels, Counter>, "logins", "Requests that need credentials, by outcome";
+        /// Absent without a certificate.
+        certificate_not_after: Family<NoLabels, Gauge>, "certificate_not_after_timestamp" Seconds,
+            "When the first certificate that the server shows ends, since 1970";
+    }
 }
 
 impl WebMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
-        let Self { handshake_failures, reload_failures, reload_successful, .. } = metrics.clone();
-        reload_successful.set(1);
-        let web = registry.sub_registry_with_prefix("web");
-        web.register("tls_handshake_failures", "TLS handshakes that failed", handshake_failures);
-        let help = "Looks at changed files of the web configuration that could not be taken";
-        web.register("config_reload_failures", help, reload_failures);
-        let help = "Whether the web configuration in force is what its files say";
-        web.register("config_last_reload_successful", help, reload_successful);
-        let help = "Requests that need credentials, by outcome";
-        web.register("logins", help, metrics.logins.clone());
-        let help = "When the first certificate that the server shows ends, since 1970";
-        let ends = metrics.certificate_not_after.clone();
-        web.register_with_unit("certificate_not_after_timestamp", help, Unit::Seconds, ends);
+        metrics.reload_successful.set(1);
+        metrics.register_all(registry.sub_registry_with_prefix("web"));
         metrics
     }
 
