@@ -103,7 +103,12 @@ impl<'a> BitReader<'a> {
     #[inline]
     fn read_word(&mut self, count: u32) -> Result<u64, ChunkError> {
         debug_assert!((1..=56).contains(&count));
-        self.fill(count)?;
+        if self.filled < count {
+            self.refill();
+            if self.filled < count {
+                return Err(ChunkError::Truncated);
+            }
+        }
         let value = self.window >> (64 - count);
         self.window <<= count;
         self.filled -= count;
@@ -124,17 +129,6 @@ impl<'a> BitReader<'a> {
         self.window <<= used;
         self.filled -= used;
         Ok(ones)
-    }
-
-    #[inline]
-    fn fill(&mut self, count: u32) -> Result<(), ChunkError> {
-        if self.filled < count {
-            self.refill();
-            if self.filled < count {
-                return Err(ChunkError::Truncated);
-            }
-        }
-        Ok(())
     }
 
     /// Fills the window to at least 56 bits, or with all remaining bits.

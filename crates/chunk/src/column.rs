@@ -64,12 +64,14 @@ impl Column {
                 self.zeros += 1;
                 return;
             }
-            self.start();
+            self.started = true;
             if self.zeros == 0 {
                 write_signed(&mut self.bits, value);
                 self.value = value;
                 return;
             }
+            write_signed(&mut self.bits, 0);
+            self.run = self.zeros - 1;
         }
         let delta = value.wrapping_sub(self.value);
         if self.run > 0 && delta == self.delta {
@@ -80,15 +82,6 @@ impl Column {
             self.run = 1;
         }
         self.value = value;
-    }
-
-    /// Writes the leading zeros.
-    fn start(&mut self) {
-        self.started = true;
-        if self.zeros > 0 {
-            write_signed(&mut self.bits, 0);
-            self.run = self.zeros - 1;
-        }
     }
 
     fn flush(&mut self) {

@@ -149,49 +149,46 @@ fn split(values: &[f64], power: f64) -> Option<(Vec<i64>, Vec<usize>)> {
 }
 
 /// Times and values of a packed chunk.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Unpacked {
     pub(super) times: Vec<i64>,
-    integers: Vec<i64>,
     pub(super) values: Vec<f64>,
     /// Bytes behind the last value.
     pub(super) trailing: usize,
 }
 
 impl Unpacked {
-    /// Replaces the content by the samples of `chunk`.
-    pub(super) fn read(&mut self, chunk: &Chunk) -> Result<(), ChunkError> {
+    /// The samples of `chunk`.
+    pub(super) fn of(chunk: &Chunk) -> Result<Self, ChunkError> {
         let count = usize::from(chunk.count);
         let (&digits, rest) = chunk.data.split_first().ok_or(ChunkError::Truncated)?;
         let power = POWERS.get(usize::from(digits)).ok_or(ChunkError::Field("number of digits"))?;
-        let rest = integers::take(rest, count, &mut self.times)?;
+        let (mut times, mut integers) = (Vec::new(), Vec::new());
+        let rest = integers::take(rest, count, &mut times)?;
         let mut before = None;
-        for time in &mut self.times {
+        for time in &mut times {
             *time = time.wrapping_add(chunk.min_time);
             if before.is_some_and(|before| *time <= before) {
                 return Err(ChunkError::Order);
             }
             before = Some(*time);
         }
-        let mut rest = integers::take(rest, count, &mut self.integers)?;
-        self.values.clear();
-        if digits == 0 {
-            self.values.extend(self.integers.iter().map(|&integer| integer as f64));
-        } else {
-            self.values.extend(self.integers.iter().map(|&integer| float(integer, *power)));
-        }
+        let mut rest = integers::take(rest, count, &mut integers)?;
+        let mut values: Vec<f64> = match digits {
+            0 => integers.iter().map(|&integer| integer as f64).collect(),
+            _ => integers.iter().map(|&integer| float(integer, *power)).collect(),
+        };
         let mut next = 0;
         for _ in 0..integers::take_varint(&mut rest)? {
             let skipped = usize::try_from(integers::take_varint(&mut rest)?).ok();
             let at = skipped.and_then(|skipped| skipped.checked_add(next));
             let at = at.filter(|at| *at < count).ok_or(ChunkError::Field("place of a value"))?;
             let (bits, others) = rest.split_first_chunk().ok_or(ChunkError::Truncated)?;
-            self.values[at] = f64::from_bits(u64::from_le_bytes(*bits));
+            values[at] = f64::from_bits(u64::from_le_bytes(*bits));
             rest = others;
             next = at + 1;
         }
-        self.trailing = rest.len();
-        Ok(())
+        Ok(Self { times, values, trailing: rest.len() })
     }
 }
 
@@ -213,8 +210,7 @@ mod tests {
 
     fn round_trip(floats: &Floats) -> Option<usize> {
         let chunk = pack(floats, 0..floats.times.len())?;
-        let mut unpacked = Unpacked::default();
-        unpacked.read(&chunk).expect("own bytes");
+        let unpacked = Unpacked::of(&chunk).expect("own bytes");
         assert_eq!((&unpacked.times, unpacked.trailing), (&floats.times, 0));
         assert_eq!(bits(&unpacked.values), bits(&floats.values));
         assert_eq!(chunk.validate(), Ok(()));

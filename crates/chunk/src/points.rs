@@ -34,7 +34,7 @@ impl Chunk {
     pub fn points(&self) -> Points<'_> {
         let body = match self.kind {
             ChunkKind::Xor => XorReader::new(&self.data, self.count).map(Body::Floats),
-            ChunkKind::Packed => self.unpack().map(|all| Body::Unpacked(Box::new(all), 0)),
+            ChunkKind::Packed => Unpacked::of(self).map(|all| Body::Unpacked(Box::new(all), 0)),
             kind => HistogramReader::new(&self.data, self.count, kind)
                 .map(|reader| Body::Histograms(Box::new(reader))),
         };
@@ -69,7 +69,7 @@ impl Chunk {
         match self.kind {
             ChunkKind::Xor => xor::visit(&self.data, self.count, visit)?,
             ChunkKind::Packed => {
-                let Unpacked { times, values, .. } = self.unpack()?;
+                let Unpacked { times, values, .. } = Unpacked::of(self)?;
                 let first = times.partition_point(|time| *time < range.start);
                 let wanted = times.iter().zip(&values).skip(first);
                 let wanted = wanted.take_while(|(time, _)| **time <= range.end);
@@ -78,12 +78,6 @@ impl Chunk {
             ChunkKind::Histogram | ChunkKind::FloatHistogram => {}
         }
         Ok(())
-    }
-
-    fn unpack(&self) -> Result<Unpacked, ChunkError> {
-        let mut unpacked = Unpacked::default();
-        unpacked.read(self)?;
-        Ok(unpacked)
     }
 
     /// Appends every timestamp and float to `floats`; a histogram chunk has none.

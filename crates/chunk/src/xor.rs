@@ -156,7 +156,7 @@ impl XorWindow {
         let leading = (xor.leading_zeros() as u8).min(31);
         let trailing = xor.trailing_zeros() as u8;
         if leading >= self.leading && trailing >= self.trailing {
-            let length = 64 - u32::from(self.leading) - u32::from(self.trailing);
+            let length = self.length();
             let field = xor >> self.trailing;
             if length <= 62 {
                 return bits.write(0b10 << length | field, length + 2);
@@ -165,7 +165,7 @@ impl XorWindow {
             return bits.write(field, length);
         }
         *self = Self { leading, trailing };
-        let length = 64 - u32::from(leading) - u32::from(trailing);
+        let length = self.length();
         // 64 does not fit into six bits and is written as 0, which is not a valid length.
         bits.write(0b11 << 11 | u64::from(leading) << 6 | u64::from(length & 63), 13);
         bits.write(xor >> trailing, length);

@@ -42,6 +42,11 @@ impl HistogramAppender {
     /// A chunk with one histogram.
     pub fn new(timestamp: i64, histogram: &Histogram) -> Self {
         let layout = if histogram.is_stale() { Layout::default() } else { Layout::of(histogram) };
+        // `NotReset` refers to the previous histogram of the sender, which may not be in the previous chunk.
+        let hint = match histogram.reset_hint {
+            ResetHint::NotReset => ResetHint::Unknown,
+            known => known,
+        };
         let mut bits = BitWriter::default();
         layout.write(&mut bits);
         write_signed(&mut bits, timestamp);
@@ -49,7 +54,7 @@ impl HistogramAppender {
         Self {
             bits,
             layout,
-            hint: hint_of_first(histogram.reset_hint),
+            hint,
             count: 1,
             min_time: timestamp,
             time: timestamp,
@@ -135,15 +140,6 @@ impl HistogramAppender {
 
     pub(crate) fn heap_bytes(&self) -> usize {
         size_of::<Self>() + self.bits.heap_bytes() + self.columns.heap_bytes()
-    }
-}
-
-/// The stored hint of a chunk whose first histogram has this hint. `NotReset` is not stored: it
-/// refers to the previous histogram of the sender, which may not be in the previous chunk.
-const fn hint_of_first(hint: ResetHint) -> ResetHint {
-    match hint {
-        ResetHint::NotReset => ResetHint::Unknown,
-        known => known,
     }
 }
 
