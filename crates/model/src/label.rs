@@ -4,7 +4,7 @@
 //! label contains its length: two concatenations are equal only if their labels are.
 
 use super::label_order::end_of_label;
-use super::labels::{Labels, LabelsRef, RawLabels, push_label, text};
+use super::labels::{Labels, LabelsRef, RawLabels, text};
 
 /// An owned label. The default is no label: no name and no bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -18,7 +18,7 @@ impl Label {
     /// The label of this name and value.
     pub fn new(name: &str, value: &str) -> Self {
         let mut bytes = Vec::new();
-        push_label(&mut bytes, name.as_bytes(), value.as_bytes());
+        RawLabels::push(&mut bytes, name.as_bytes(), value.as_bytes());
         Self(bytes.into())
     }
 

@@ -3,7 +3,7 @@
 use hashbrown::Equivalent;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::labels::{Labels, LabelsRef, next_label, push_label};
+use super::labels::{Labels, LabelsRef, RawLabels, next_label};
 
 impl Equivalent<Labels> for LabelsRef<'_> {
     fn equivalent(&self, owned: &Labels) -> bool {
@@ -20,7 +20,7 @@ impl LabelsRef<'_> {
                 names = &names[1..];
             }
             match names.first() {
-                Some(first) if first.as_bytes() == name => push_label(buffer, name, value),
+                Some(first) if first.as_bytes() == name => RawLabels::push(buffer, name, value),
                 Some(_) => {}
                 None => break,
             }
@@ -36,7 +36,7 @@ impl LabelsRef<'_> {
     ) -> LabelsRef<'b> {
         buffer.clear();
         for (name, value) in self.pairs().filter(|(name, _)| wanted(name)) {
-            push_label(buffer, name, value);
+            RawLabels::push(buffer, name, value);
         }
         LabelsRef(buffer)
     }
@@ -53,13 +53,13 @@ impl LabelsRef<'_> {
         let mut more = more.pairs().peekable();
         for (name, value) in self.pairs() {
             while let Some((added, value)) = more.next_if(|(added, _)| *added < name) {
-                push_label(buffer, added, value);
+                RawLabels::push(buffer, added, value);
             }
             // The label of this set wins.
             let _ = more.next_if(|(added, _)| *added == name);
-            push_label(buffer, name, value);
+            RawLabels::push(buffer, name, value);
         }
-        more.for_each(|(name, value)| push_label(buffer, name, value));
+        more.for_each(|(name, value)| RawLabels::push(buffer, name, value));
         LabelsRef(buffer)
     }
 

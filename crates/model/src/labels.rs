@@ -326,37 +326,32 @@ impl<'a> RawLabels<'a> {
     }
 }
 
-/// Appends one label in the canonical encoding. The caller ensures order and uniqueness.
-pub(super) fn push_label(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    let short = 4 + name.len() + value.len();
-    if short < 0x80 {
-        // All lengths take one byte: a fast path for the most frequent labels.
-        out.reserve(short + 2);
-        out.extend_from_slice(&[0x0A, short as u8, 0x0A, name.len() as u8]);
-        out.extend_from_slice(name);
-        out.extend_from_slice(&[0x12, value.len() as u8]);
-        out.extend_from_slice(value);
-        return;
-    }
-    let inner = 2
-        + varint::len(name.len() as u64)
-        + name.len()
-        + varint::len(value.len() as u64)
-        + value.len();
-    out.push(0x0A);
-    varint::push(out, inner as u64);
-    out.push(0x0A);
-    varint::push(out, name.len() as u64);
-    out.extend_from_slice(name);
-    out.push(0x12);
-    varint::push(out, value.len() as u64);
-    out.extend_from_slice(value);
-}
-
 impl RawLabels<'_> {
-    /// Appends one label to `out` as raw label bytes, in the order of the sender.
+    /// Appends one label to `out` in the canonical encoding, in the order of the caller.
     pub fn push(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-        push_label(out, name, value);
+        let short = 4 + name.len() + value.len();
+        if short < 0x80 {
+            // All lengths take one byte: a fast path for the most frequent labels.
+            out.reserve(short + 2);
+            out.extend_from_slice(&[0x0A, short as u8, 0x0A, name.len() as u8]);
+            out.extend_from_slice(name);
+            out.extend_from_slice(&[0x12, value.len() as u8]);
+            out.extend_from_slice(value);
+            return;
+        }
+        let inner = 2
+            + varint::len(name.len() as u64)
+            + name.len()
+            + varint::len(value.len() as u64)
+            + value.len();
+        out.push(0x0A);
+        varint::push(out, inner as u64);
+        out.push(0x0A);
+        varint::push(out, name.len() as u64);
+        out.extend_from_slice(name);
+        out.push(0x12);
+        varint::push(out, value.len() as u64);
+        out.extend_from_slice(value);
     }
 }
 
@@ -411,7 +406,7 @@ fn encode_pairs(pairs: &[(&[u8], &[u8])]) -> Vec<u8> {
     let bytes = pairs.iter().map(|(n, v)| n.len() + v.len() + 8).sum();
     let mut out = Vec::with_capacity(bytes);
     for (name, value) in pairs {
-        push_label(&mut out, name, value);
+        RawLabels::push(&mut out, name, value);
     }
     out
 }
@@ -561,7 +556,7 @@ mod tests {
         ) {
             let mut raw = Vec::new();
             for (name, value) in &labels {
-                push_label(&mut raw, name.as_bytes(), value.as_bytes());
+                RawLabels::push(&mut raw, name.as_bytes(), value.as_bytes());
             }
             if let (Some((at, byte)), false) = (changed, raw.is_empty()) {
                 let at = at.index(raw.len());

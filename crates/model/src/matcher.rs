@@ -10,26 +10,22 @@ use super::pattern::Pattern;
 
 /// The operator of a matcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
 pub enum MatchOp {
     /// `=`
-    Equal,
+    Equal = 0,
     /// `!=`
-    NotEqual,
+    NotEqual = 1,
     /// `=~`
-    Regex,
+    Regex = 2,
     /// `!~`
-    NotRegex,
+    NotRegex = 3,
 }
 
 impl MatchOp {
     /// Its number in files on disk. Numbers never change.
     pub const fn number(self) -> u8 {
-        match self {
-            Self::Equal => 0,
-            Self::NotEqual => 1,
-            Self::Regex => 2,
-            Self::NotRegex => 3,
-        }
+        self as u8
     }
 
     /// Its text in PromQL.
@@ -43,14 +39,9 @@ impl MatchOp {
     }
 
     /// The operator with this number, if there is one.
-    pub const fn from_number(number: u8) -> Option<Self> {
-        match number {
-            0 => Some(Self::Equal),
-            1 => Some(Self::NotEqual),
-            2 => Some(Self::Regex),
-            3 => Some(Self::NotRegex),
-            _ => None,
-        }
+    pub fn from_number(number: u8) -> Option<Self> {
+        let all = [Self::Equal, Self::NotEqual, Self::Regex, Self::NotRegex];
+        all.into_iter().find(|op| op.number() == number)
     }
 }
 
@@ -71,7 +62,7 @@ impl Matcher {
 
     /// `name = value`
     pub fn equal(name: &str, value: &str) -> Self {
-        Self { name: name.into(), op: MatchOp::Equal, value: value.into(), pattern: None }
+        Self::of(MatchOp::Equal, name, value, None)
     }
 
     /// `name =~ "|value"` with the value as literal text: a series passes if it lacks the label or has this value.

@@ -171,12 +171,18 @@ impl Histogram {
         self.positive_spans.len() + self.negative_spans.len()
     }
 
+    /// The number of positive buckets, and of negative ones.
+    pub(super) fn buckets_by_side(&self) -> (usize, usize) {
+        match &self.counts {
+            Counts::Integer { positive, negative, .. } => (positive.len(), negative.len()),
+            Counts::Float { positive, negative, .. } => (positive.len(), negative.len()),
+        }
+    }
+
     /// The number of positive and negative buckets.
     pub fn bucket_count(&self) -> usize {
-        match &self.counts {
-            Counts::Integer { positive, negative, .. } => positive.len() + negative.len(),
-            Counts::Float { positive, negative, .. } => positive.len() + negative.len(),
-        }
+        let (positive, negative) = self.buckets_by_side();
+        positive + negative
     }
 
     /// The total number of spans, buckets and custom bounds.

@@ -112,10 +112,7 @@ impl Histogram {
         if !(self.zero_threshold >= 0.0 && self.zero_threshold.is_finite()) {
             return Err(HistogramError::ZeroThreshold(self.zero_threshold));
         }
-        let (positive, negative) = match &self.counts {
-            Counts::Integer { positive, negative, .. } => (positive.len(), negative.len()),
-            Counts::Float { positive, negative, .. } => (positive.len(), negative.len()),
-        };
+        let (positive, negative) = self.buckets_by_side();
         if self.has_custom_buckets() {
             self.check_custom(negative)?;
         } else if !EXPONENTIAL_SCHEMAS.contains(&self.schema) {

@@ -257,14 +257,11 @@ pub(super) fn character(source: &mut Source<'_>) -> Result<u32, RegexError> {
     };
     let found = match c {
         '0' => Some(octal(source, 0)),
-        '1'..='7' => {
-            let first = u32::from(c) - u32::from('0');
-            // A single digit would be a backreference.
-            source.take_octal().map(|second| {
-                let two = first * 8 + second;
-                source.take_octal().map_or(two, |third| two * 8 + third)
-            })
-        }
+        // A single digit would be a backreference.
+        '1'..='7' => source
+            .rest()
+            .starts_with(|next: char| next.is_digit(8))
+            .then(|| octal(source, u32::from(c) - u32::from('0'))),
         'x' => hexadecimal(source),
         'a' => Some(0x07),
         'f' => Some(0x0c),
