@@ -7,7 +7,6 @@ use std::sync::Arc;
 use super::ast::Edges;
 use super::budget::Held;
 use super::context::Context;
-use super::counts::Destination;
 use super::error::QueryError;
 use super::functions::Window;
 use super::labelset::without_metadata;
@@ -109,7 +108,13 @@ impl Collector<'_> {
             let bytes = series.bytes() + floats * size_of::<(i64, f64)>();
             self.held.take(samples, bytes)?;
             series.floats.reserve_exact(floats);
-            push_all(&mut series, steps, &points);
+            for (step, value) in points.iter() {
+                let time = steps.time(step);
+                match value {
+                    ValueRef::Float(value) => series.floats.push((time, value)),
+                    ValueRef::Histogram(value) => series.histograms.push((time, Arc::clone(value))),
+                }
+            }
             // Until here `points` counted the histograms.
             self.held.take(0, series.bytes().saturating_sub(bytes))?;
             results.push(series);
@@ -129,7 +134,7 @@ impl Collector<'_> {
                 let counted = self.context.counts.of_result(&scope.counted, *steps);
                 let inner = Scope { steps: *steps, counted };
                 let operator = builder.build(node, &inner)?;
-                return self.sorted_matrix(operator, *steps);
+                self.matrix(operator, *steps)?
             }
             Source::Selection { selection, .. } => {
                 let frame = builder.frame(range, scope.steps, false);
@@ -147,7 +152,10 @@ impl Collector<'_> {
                     for (series, chunks) in selected.series[first..].iter().zip(&chunks) {
                         let found = self.one_range(&series.labels, chunks, frame)?;
                         if let Some(found) = &found {
-                            self.count(found, &scope.counted);
+                            let samples = found.samples() as u64;
+                            let mut tally = scope.counted.tally();
+                            tally.add(0, samples, samples);
+                            self.context.counts.add(&tally);
                         }
                         results.extend(found);
                     }
@@ -178,33 +186,6 @@ impl Collector<'_> {
         let Some(series) = found? else { return Ok(None) };
         self.held.take(series.samples(), series.bytes())?;
         Ok(Some(series))
-    }
-
-    fn count(&self, series: &SeriesPoints, counted: &Destination) {
-        let samples = series.samples() as u64;
-        let mut tally = counted.tally();
-        tally.add(0, samples, samples);
-        self.context.counts.add(&tally);
-    }
-
-    fn sorted_matrix(
-        &mut self,
-        operator: BoxOperator,
-        steps: Steps,
-    ) -> Result<Vec<SeriesPoints>, QueryError> {
-        let mut results = self.matrix(operator, steps)?;
-        results.sort_by(|a, b| a.labels.cmp(&b.labels));
-        Ok(results)
-    }
-}
-
-fn push_all(series: &mut SeriesPoints, steps: Steps, points: &Points) {
-    for (step, value) in points.iter() {
-        let time = steps.time(step);
-        match value {
-            ValueRef::Float(value) => series.floats.push((time, value)),
-            ValueRef::Histogram(value) => series.histograms.push((time, Arc::clone(value))),
-        }
     }
 }
 
@@ -249,8 +230,7 @@ fn in_window(labels: Labels, window: &Window<'_>) -> Result<Option<SeriesPoints>
     let mut floats: Vec<(i64, f64)> = window.floats.iter().map(|p| (p.time, p.value)).collect();
     if let Some(edges) = window.edges {
         if !window.histograms.is_empty() {
-            let name = if edges == Edges::Anchored { "anchored" } else { "smoothed" };
-            let text = format!("{name} modifier is not supported with histograms");
+            let text = format!("{} modifier is not supported with histograms", edges.name());
             return Err(QueryError::Execution(text));
         }
         floats = with_edges(&floats, window, edges);

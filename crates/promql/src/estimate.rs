@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::budget::Budget;
 use super::error::QueryError;
 use super::histogram::FloatHistogram;
-use super::plan::{Argument, Node, Operand, Range, ResetHints, SelectionId, Selector, Source};
+use super::plan::{Node, Operand, Range, ResetHints, SelectionId, Selector, Source};
 use super::signature::Function;
 use super::source::Selected;
 use super::steps::Steps;
@@ -101,11 +101,11 @@ impl Readings {
             Node::Range(range) => self.of_range(range, steps),
             Node::Call(call) => {
                 self.incomplete |= call.function == Function::Info;
-                call.args.iter().for_each(|arg| self.of_argument(arg, steps));
+                call.args.iter().for_each(|arg| self.of_node(&arg.node, steps));
             }
             Node::Aggregate(aggregate) => {
-                aggregate.param.iter().for_each(|param| self.of_argument(param, steps));
-                self.of_argument(&aggregate.input, steps);
+                aggregate.param.iter().for_each(|param| self.of_node(&param.node, steps));
+                self.of_node(&aggregate.input.node, steps);
             }
             Node::Binary(binary) => {
                 let sides: [&Operand; 2] = [&binary.lhs, &binary.rhs];
@@ -114,10 +114,6 @@ impl Readings {
             Node::Negate(node) => self.of_node(node, steps),
             Node::Once(node) => self.of_node(node, steps.first()),
         }
-    }
-
-    fn of_argument(&mut self, argument: &Argument, steps: Steps) {
-        self.of_node(&argument.node, steps);
     }
 
     fn of_selector(&mut self, selector: &Selector, steps: Steps) {

@@ -39,6 +39,15 @@ pub(crate) struct Opening<'a> {
     _permit: SemaphorePermit<'a>,
 }
 
+impl PartialEq for QueryMemory {
+    /// Whether both are the same object.
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for QueryMemory {}
+
 impl QueryMemory {
     /// Room for `max_bytes`, as long as the process is not short of memory.
     pub fn new(max_bytes: usize, pressure: Arc<Pressure>) -> Self {
@@ -135,15 +144,6 @@ impl QueryMemory {
         self.bytes.fetch_sub(bytes, Relaxed);
     }
 }
-
-impl PartialEq for QueryMemory {
-    /// Whether both are the same object.
-    fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self, other)
-    }
-}
-
-impl Eq for QueryMemory {}
 
 impl Default for QueryMemory {
     /// Without a limit.

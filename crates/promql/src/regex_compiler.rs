@@ -57,8 +57,21 @@ pub struct CompileDeadline {
 }
 
 impl CompileDeadline {
+    fn end(&self) -> tokio::time::Instant {
+        tokio::time::Instant::from_std(self.began + self.limit)
+    }
+
     fn late(&self) -> QueryError {
         QueryError::TimedOut { place: COMPILING, limit: self.limit, of: self.of }
+    }
+
+    /// The result of `work`, or a time-out. After a time-out `work` goes on.
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, QueryError> + Send + 'static,
+    ) -> Result<T, QueryError> {
+        let done = timeout_at(self.end(), spawn_blocking(work)).await;
+        done.map_or_else(|_| Err(self.late()), joined)
     }
 
     async fn wait(
@@ -66,8 +79,7 @@ impl CompileDeadline {
         permits: &Arc<Semaphore>,
         count: u32,
     ) -> Result<OwnedSemaphorePermit, QueryError> {
-        let end = tokio::time::Instant::from_std(self.began + self.limit);
-        let permit = timeout_at(end, Arc::clone(permits).acquire_many_owned(count)).await;
+        let permit = timeout_at(self.end(), Arc::clone(permits).acquire_many_owned(count)).await;
         permit.map_err(|_| self.late())?.map_err(|_| QueryError::Canceled)
     }
 }
@@ -84,6 +96,15 @@ impl Default for RegexCompiler {
         Self::new(usize::MAX)
     }
 }
+
+impl PartialEq for RegexCompiler {
+    /// Whether both are the same object.
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for RegexCompiler {}
 
 impl RegexCompiler {
     /// `bytes` limits the patterns of all running requests together, and of a single request. The cache gets half of
@@ -121,7 +142,7 @@ impl RegexCompiler {
             let _permit = permit;
             Ok(measured.iter().map(Missing::bytes).fold(0, usize::saturating_add))
         };
-        let bytes: usize = self.in_time(deadline, measure).await?;
+        let bytes: usize = deadline.run(measure).await?;
         let units = (bytes / UNIT).clamp(1, self.most_bytes / UNIT);
         let taken = deadline.wait(&self.room, u32::try_from(units).unwrap_or(u32::MAX)).await?;
         let permit = deadline.wait(&self.permits, 1).await?;
@@ -132,7 +153,7 @@ impl RegexCompiler {
             missing.iter().for_each(|one| set.compile(one));
             Ok((set, PatternRoom { _taken: vec![taken] }))
         };
-        self.in_time(deadline, compile).await
+        deadline.run(compile).await
     }
 
     /// Compiles a pattern with its groups, on the blocking thread of the caller. Its memory is added to `held`.
@@ -160,17 +181,6 @@ impl RegexCompiler {
         Ok(regex)
     }
 
-    /// The result of `work`, or a time-out. After a time-out `work` goes on.
-    async fn in_time<T: Send + 'static>(
-        &self,
-        deadline: &CompileDeadline,
-        work: impl FnOnce() -> Result<T, QueryError> + Send + 'static,
-    ) -> Result<T, QueryError> {
-        let end = tokio::time::Instant::from_std(deadline.began + deadline.limit);
-        let done = timeout_at(end, spawn_blocking(work)).await;
-        done.map_or_else(|_| Err(deadline.late()), joined)
-    }
-
     /// Parsing takes memory that is not counted, so the length of all texts is limited.
     fn check_texts(&self, missing: &[Missing]) -> Result<(), QueryError> {
         let texts: usize = missing.iter().map(Missing::text_bytes).sum();
@@ -185,15 +195,6 @@ impl RegexCompiler {
         Err(QueryError::Limit { what, setting: MEMORY_LIMIT })
     }
 }
-
-impl PartialEq for RegexCompiler {
-    /// Whether both are the same object.
-    fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self, other)
-    }
-}
-
-impl Eq for RegexCompiler {}
 
 impl PatternRoom {
     /// The memory of both.

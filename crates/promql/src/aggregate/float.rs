@@ -187,14 +187,11 @@ fn keep_better<B: Better>(state: &mut [f64], floats: &[f64]) {
     }
 }
 
-/// Which measure of spread, and its place in the query.
-pub(super) struct Spread {
+/// `stdvar` and `stddev`, by Welford's method.
+pub(super) struct Variance {
     pub(super) op: Aggregator,
     pub(super) span: Span,
 }
-
-/// `stdvar` and `stddev`, by Welford's method.
-pub(super) struct Variance(pub(super) Spread);
 
 /// The running state at a step.
 #[derive(Debug, Clone, Copy, Default)]
@@ -235,7 +232,7 @@ impl Fold for Variance {
     }
 
     fn of_floats_alone(&self) -> Option<(Aggregator, Span)> {
-        Some((self.0.op, self.0.span))
+        Some((self.op, self.span))
     }
 
     fn finish(
@@ -246,7 +243,7 @@ impl Fold for Variance {
     ) -> Result<(), QueryError> {
         for (step, moments) in state.into_iter().enumerate().filter(|(_, m)| m.count > 0.0) {
             let variance = moments.squares / moments.count;
-            let deviation = self.0.op == Aggregator::Stddev;
+            let deviation = self.op == Aggregator::Stddev;
             points.set_float(step, if deviation { variance.sqrt() } else { variance });
         }
         Ok(())

@@ -28,7 +28,7 @@ use super::steps::Steps;
 pub(crate) use aggregation::Aggregation;
 use aggregation::Param;
 pub(crate) use count_values::count_values;
-use float::{Count, Extreme, Group, Max, Min, Spread, Variance};
+use float::{Count, Extreme, Group, Max, Min, Variance};
 use folded::Folded;
 use grouping::Groups;
 use histogram::{Average, Sum};
@@ -55,8 +55,7 @@ pub(crate) fn aggregate(
         Aggregator::Min => Folded::boxed(input, groups, Extreme::<Min>::new(span), count, context),
         Aggregator::Max => Folded::boxed(input, groups, Extreme::<Max>::new(span), count, context),
         Aggregator::Stddev | Aggregator::Stdvar => {
-            let spread = Spread { op, span };
-            Folded::boxed(input, groups, Variance(spread), count, context)
+            Folded::boxed(input, groups, Variance { op, span }, count, context)
         }
         Aggregator::Quantile => {
             let Some(param) = param else { return Ok(Box::new(Nothing)) };

@@ -74,20 +74,6 @@ impl Note {
     /// Whether it is a warning or an info.
     pub fn severity(&self) -> Severity {
         match self {
-            Self::InvalidQuantile { .. }
-            | Self::InvalidRatio { .. }
-            | Self::InvalidIntegralStrategy { .. }
-            | Self::BadBucketLabel { .. }
-            | Self::MixedFloatsHistograms { .. }
-            | Self::MixedFloatsHistogramsInAggregation
-            | Self::MixedClassicNative { .. }
-            | Self::NotCounterHistogram { .. }
-            | Self::NotGaugeHistogram { .. }
-            | Self::MixedExponentialCustom { .. }
-            | Self::IncompatibleBucketLayout { .. }
-            | Self::SortInRangeQuery
-            | Self::CollidingResets { .. }
-            | Self::OverlappingStartTime { .. } => Severity::Warning,
             Self::PossibleNonCounter { .. }
             | Self::PossibleNonCounterType { .. }
             | Self::ForcedMonotonicity { .. }
@@ -98,6 +84,7 @@ impl Note {
             | Self::NanSkewsQuantile { .. }
             | Self::NanInFraction { .. }
             | Self::ReconciledBounds { .. } => Severity::Info,
+            _ => Severity::Warning,
         }
     }
 }

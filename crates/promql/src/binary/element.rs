@@ -159,7 +159,7 @@ fn trimmed(histogram: &FloatHistogram, cut: f64, keep: Keep) -> Option<(Value, K
 /// The value of the result; `None` if a comparison drops it.
 pub(super) fn outcome(operation: &Operation, value: Value, kept: Kept) -> Option<Value> {
     match (operation.comparison, kept) {
-        (Comparison::Bool, Kept::Compared(holds)) => Some(Value::Float(f64::from(u8::from(holds)))),
+        (Comparison::Bool, Kept::Compared(holds)) => Some(Value::Float(f64::from(holds))),
         (Comparison::Bool, Kept::Always) => Some(Value::Float(1.0)),
         (Comparison::Filter, Kept::Compared(false)) => None,
         (Comparison::Filter, _) => Some(value),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::element::{Kept, Operation, float_operation};
+use super::element::{Kept, Operation, float_operation, outcome};
 use crate::ast::Comparison;
 use crate::context::Context;
 use crate::error::QueryError;
@@ -44,7 +44,7 @@ impl Operator for Scalars {
         self.rhs.next(&mut self.right)?;
         for (left, right) in points.floats_mut().iter_mut().zip(self.right.floats()) {
             *left = match float_operation(self.op, *left, *right) {
-                (_, Kept::Compared(holds)) => f64::from(u8::from(holds)),
+                (_, Kept::Compared(holds)) => f64::from(holds),
                 (value, Kept::Always) => value,
             };
         }
@@ -100,7 +100,7 @@ fn with_scalars(operation: &Operation, values: &mut [f64], numbers: &[f64], side
         };
         match (float_operation(operation.op, lhs, rhs), operation.comparison) {
             ((result, Kept::Always), _) => *value = result,
-            ((_, Kept::Compared(holds)), Comparison::Bool) => *value = f64::from(u8::from(holds)),
+            ((_, Kept::Compared(holds)), Comparison::Bool) => *value = f64::from(holds),
             ((_, Kept::Compared(true)), Comparison::Filter) => {}
             ((_, Kept::Compared(false)), Comparison::Filter) => *value = ABSENT,
         }
@@ -120,13 +120,7 @@ fn with_scalar(
         ScalarSide::Right => (value, &scalar),
     };
     let (result, kept) = operation.apply(lhs, rhs, context)?;
-    let holds = match kept {
-        Kept::Always => return Some(result),
-        Kept::Compared(holds) => holds,
-    };
-    match operation.comparison {
-        Comparison::Bool => Some(Value::Float(f64::from(u8::from(holds)))),
-        // The value of the vector, also if the vector is on the right.
-        Comparison::Filter => holds.then(|| value.clone()),
-    }
+    // A comparison gives the value of the vector, also if the vector is on the right.
+    let result = if kept == Kept::Always { result } else { value.clone() };
+    outcome(operation, result, kept)
 }

@@ -37,7 +37,7 @@ pub(super) fn growth(
 }
 
 /// The samples that give the values: from the last one at or before the start to the last one
-/// (anchored) or the first one at or after the end (smoothed). `None` if all are on one side.
+/// (anchored) or the first one at or after the end (smoothed). `None` if all are before the start.
 fn used<T>(
     samples: &[T],
     time: impl Fn(&T) -> i64,
@@ -50,23 +50,16 @@ fn used<T>(
     if edges == Edges::Smoothed {
         last = samples[..last].partition_point(|sample| time(sample) < window.end);
     }
-    let before = time(&samples[last]) <= window.start;
-    let behind = edges == Edges::Smoothed && time(&samples[first]) > window.end;
-    (!before && !behind).then_some(first..last + 1)
+    (time(&samples[last]) > window.start).then_some(first..last + 1)
 }
 
 fn floats(growth: Growth, edges: Edges, window: &Window<'_>) -> Option<f64> {
     let metric = growth.metric();
     let ends = Ends { window, metric, smoothed: edges == Edges::Smoothed };
     let points = window.floats;
-    let mut last = points.len().checked_sub(1)?;
-    let mut first = points[..last].partition_point(|point| point.time <= window.start);
-    first = first.saturating_sub(1);
-    if ends.smoothed {
-        last = points[..last].partition_point(|point| point.time < window.end);
-    }
-    let begins_behind = points[first].time > window.end && ends.smoothed;
-    if points[last].time <= window.start || begins_behind && !ends.began_before_end(first) {
+    let Range { start: first, end } = used(points, |point| point.time, edges, window)?;
+    let last = end - 1;
+    if ends.smoothed && points[first].time > window.end && !ends.began_before_end(first) {
         return None;
     }
     let (left, right) = (ends.left(first), ends.right(last));
@@ -200,6 +193,10 @@ fn histograms(
     let used = used(window.histograms, |point| point.time, edges, window)?;
     let points = &window.histograms[used.clone()];
     let (first, last) = (points.first()?, points.last()?);
+    let smoothed = edges == Edges::Smoothed;
+    if smoothed && first.time > window.end {
+        return None;
+    }
     let counter = growth.is_counter();
     let custom = first.value.has_custom_buckets();
     for point in points {
@@ -211,7 +208,6 @@ fn histograms(
             notes.add_named(|metric| Note::NotCounterHistogram { metric });
         }
     }
-    let smoothed = edges == Edges::Smoothed;
     let left = match points.get(1) {
         Some(next) if smoothed && first.time < window.start => {
             histogram_between(first, next, window.start, growth.metric(), notes)?

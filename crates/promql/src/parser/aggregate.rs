@@ -86,16 +86,7 @@ impl Parser<'_> {
         const LABEL: Context = Context::new("grouping opts", "label");
         const NEXT: Context = Context::new("grouping opts", "\",\" or \")\"");
         self.within(OPEN, |parser| parser.expect(Kind::LeftParen))?;
-        let mut labels = Vec::new();
-        loop {
-            if self.take(Kind::RightParen)?.is_some() {
-                return Ok(labels);
-            }
-            labels.push(self.within(LABEL, Self::grouping_label)?);
-            if self.take(Kind::RightParen)?.is_some() {
-                return Ok(labels);
-            }
-            self.within(NEXT, |parser| parser.expect(Kind::Comma))?;
-        }
+        let label = |parser: &mut Self| parser.within(LABEL, Self::grouping_label);
+        self.list(Kind::RightParen, NEXT, label).map(|(labels, _)| labels)
     }
 }

@@ -199,6 +199,27 @@ impl<'a> Parser<'a> {
         result
     }
 
+    /// The items up to `close`, with commas between them and maybe one at the end, and the token `close`. `next` is
+    /// what an error after an item names.
+    fn list<T>(
+        &mut self,
+        close: Kind,
+        next: Context,
+        mut item: impl FnMut(&mut Self) -> Parsed<T>,
+    ) -> Parsed<(Vec<T>, Token)> {
+        let mut items = Vec::new();
+        loop {
+            if let Some(close) = self.take(close)? {
+                return Ok((items, close));
+            }
+            items.push(item(self)?);
+            if let Some(close) = self.take(close)? {
+                return Ok((items, close));
+            }
+            self.within(next, |parser| parser.expect(Kind::Comma))?;
+        }
+    }
+
     /// Enters an expression. The caller decrements the depth when it leaves.
     fn enter(&mut self) -> Parsed<()> {
         self.depth += 1;
@@ -241,6 +262,6 @@ impl<'a> Parser<'a> {
     }
 
     fn text(&self, token: Token) -> &'a str {
-        &self.query[token.span.start..token.span.end]
+        token.text(self.query)
     }
 }

@@ -46,17 +46,9 @@ impl Parser<'_> {
 
     fn braces(&mut self) -> Parsed<(Vec<Matcher>, Span)> {
         let open = self.expect(Kind::LeftBrace)?.span;
-        let mut matchers = Vec::new();
-        loop {
-            if let Some(close) = self.take(Kind::RightBrace)? {
-                return Ok((matchers, open.to(close.span)));
-            }
-            matchers.push(self.within(MATCHER, Self::matcher)?);
-            if let Some(close) = self.take(Kind::RightBrace)? {
-                return Ok((matchers, open.to(close.span)));
-            }
-            self.within(NEXT, |parser| parser.expect(Kind::Comma))?;
-        }
+        let matcher = |parser: &mut Self| parser.within(MATCHER, Self::matcher);
+        let (matchers, close) = self.list(Kind::RightBrace, NEXT, matcher)?;
+        Ok((matchers, open.to(close.span)))
     }
 
     fn matcher(&mut self) -> Parsed<Matcher> {

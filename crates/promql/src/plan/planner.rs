@@ -126,10 +126,7 @@ impl Planner<'_> {
         self.whole += 1;
         let (node, invariance) = self.node(&subquery.expr, inner)?;
         self.whole -= 1;
-        let node = Box::new(match invariance {
-            Invariance::Varying => node,
-            Invariance::Invariant | Invariance::Plain => Node::Once(Box::new(node)),
-        });
+        let node = Box::new(if invariance.holds() { Node::Once(Box::new(node)) } else { node });
         let source = Source::Subquery { node, steps: inner };
         Ok(window(Range { source, lookup, range, edges: None, hints: ResetHints::AsStored }))
     }
@@ -247,16 +244,13 @@ impl Planner<'_> {
     }
 
     fn lookup(&self, when: &When) -> Result<Lookup, DurationError> {
-        let at = match when.at {
-            None => None,
-            Some(At::Time(time)) => Some(time),
-            Some(At::Start) => Some(self.query.steps.start),
-            Some(At::End) => Some(self.query.steps.end),
-        };
-        let offset = match &when.offset {
-            Some(offset) => self.duration(offset, Allowed::Any)?,
-            None => 0,
-        };
+        let at = when.at.map(|at| match at {
+            At::Time(time) => time,
+            At::Start => self.query.steps.start,
+            At::End => self.query.steps.end,
+        });
+        let offset = when.offset.as_ref();
+        let offset = offset.map_or(Ok(0), |offset| self.duration(offset, Allowed::Any))?;
         Ok(Lookup { at, offset })
     }
 
