@@ -9,10 +9,12 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-use super::sample_times::MAX_SAMPLE_LEAD;
 use super::shown_units::ShownDuration;
 use super::{Histogram, HistogramError, LabelError, MetricType, RawLabels, Sample, ShownTime};
 use crate::limits::{MAX_EXEMPLAR_CHARS, MAX_METADATA_TEXT_BYTES, NO_SETTING};
+
+/// The setting for how far in the future a sample may be.
+pub const MAX_SAMPLE_LEAD: &str = "max-sample-lead";
 
 /// The message in a body, and how its series get their labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -28,12 +28,13 @@ mod sample_times;
 mod secret;
 mod shown;
 mod shown_units;
+mod stale;
 mod time;
 pub mod varint;
 
 pub use batch::{
-    Body, ExemplarEntry, HistogramSample, MetadataEntry, Protocol, Reject, RejectReason,
-    Rejections, SeriesEntry, Target, WriteBatch, WriteOutcome,
+    Body, ExemplarEntry, HistogramSample, MAX_SAMPLE_LEAD, MetadataEntry, Protocol, Reject,
+    RejectReason, Rejections, SeriesEntry, Target, WriteBatch, WriteOutcome,
 };
 pub use exemplar::Exemplar;
 pub use histogram::{
@@ -52,9 +53,10 @@ pub use pattern_cache::PatternCache;
 pub use pattern_set::{CHEAP_BYTES, CHEAP_TEXT, Missing, PatternSet};
 pub use printable::{Printable, is_unprintable};
 pub use re2::{RegexError, anchored as anchored_re2, compiled_bytes, translate as translate_re2};
-pub use sample::{Point, STALE_NAN_BITS, Sample, Value, is_stale};
-pub use sample_times::{MAX_SAMPLE_AGE, MAX_SAMPLE_LEAD, RETENTION, SampleTimes, TimeLimits};
+pub use sample::{Point, Sample, Value};
+pub use sample_times::{MAX_SAMPLE_AGE, RETENTION, SampleTimes, TimeLimits};
 pub use secret::Secret;
 pub use shown::{ShownLabel, ShownMetric, ShownSeries, ShownText};
 pub use shown_units::ShownSize;
+pub use stale::{STALE_NAN_BITS, is_stale};
 pub use time::{MAX_TIMESTAMP, MIN_TIMESTAMP, ShownTime, TimeRange};

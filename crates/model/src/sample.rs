@@ -6,14 +6,6 @@ use std::sync::Arc;
 
 use super::Histogram;
 
-/// The bits of the stale marker: the NaN that Prometheus writes at the end of a series.
-pub const STALE_NAN_BITS: u64 = 0x7ff0_0000_0000_0002;
-
-/// Whether `value` is the stale marker. Other NaNs are not.
-pub fn is_stale(value: f64) -> bool {
-    value.to_bits() == STALE_NAN_BITS
-}
-
 /// A float at a timestamp.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample {

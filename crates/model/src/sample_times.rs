@@ -6,12 +6,11 @@
 
 use std::time::Duration;
 
-use super::{MAX_TIMESTAMP, MIN_TIMESTAMP, RejectReason, TimeRange};
+use super::batch::RejectReason;
+use super::time::{MAX_TIMESTAMP, MIN_TIMESTAMP, TimeRange};
 
 /// The setting for the largest age of a sample.
 pub const MAX_SAMPLE_AGE: &str = "max-sample-age";
-/// The setting for how far in the future a sample may be.
-pub const MAX_SAMPLE_LEAD: &str = "max-sample-lead";
 
 /// The setting for how long samples are kept.
 pub const RETENTION: &str = "retention";
@@ -85,6 +84,7 @@ fn millis(duration: Duration) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::MAX_SAMPLE_LEAD;
 
     const DAY: Duration = Duration::from_secs(86_400);
     /// 2026-11-27T00:00:00Z

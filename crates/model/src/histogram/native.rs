@@ -1,6 +1,6 @@
 //! A native histogram: its layout, its counts, and what is known about resets.
 
-use crate::sample::is_stale;
+use crate::stale::is_stale;
 
 /// The schema number of histograms with custom bounds (NHCB).
 pub const CUSTOM_BUCKETS_SCHEMA: i32 = -53;
