@@ -11,12 +11,12 @@
 use hashbrown::DefaultHashBuilder;
 use roaring::RoaringBitmap;
 
-use crate::StoreError;
+use crate::error::StoreError;
 use promkairos_model::{Label, LabelPlace, LabelRef, LabelTexts, Labels, LabelsRef};
 
+use super::evaluate::{LabelIndex, ValueJudge};
 use super::names::{self, Name, Names, PairSlot, growth};
-use super::postings::{Ids, Left, Postings, Sets, bitmap_bytes, bitmap_of_sorted};
-use super::{LabelIndex, ValueJudge};
+use super::postings::{Among, Ids, Left, Postings, Sets, bitmap_bytes, bitmap_of_sorted};
 
 /// A label index in memory. The caller assigns ids and should assign rising ones; others work, but
 /// more slowly.
@@ -36,14 +36,6 @@ pub struct MemoryIndex {
 struct Pair {
     label: LabelPlace,
     postings: Postings,
-}
-
-/// The series that a listing is restricted to.
-pub struct Among<'a> {
-    /// Series with these ids ...
-    pub ids: &'a RoaringBitmap,
-    /// ... for which this returns true. It is called as rarely as possible.
-    pub counts: &'a mut dyn FnMut(u32) -> bool,
 }
 
 impl MemoryIndex {

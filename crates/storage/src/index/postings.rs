@@ -5,7 +5,6 @@
 
 use roaring::RoaringBitmap;
 
-use super::Among;
 use super::names::growth;
 
 /// Sets with at most this many series are plain vectors.
@@ -49,6 +48,14 @@ pub(super) enum Ids<'a> {
     One(u32),
     Few(&'a [u32]),
     Many(&'a RoaringBitmap),
+}
+
+/// The series that a listing is restricted to.
+pub struct Among<'a> {
+    /// Series with these ids ...
+    pub ids: &'a RoaringBitmap,
+    /// ... for which this returns true. It is called as rarely as possible.
+    pub counts: &'a mut dyn FnMut(u32) -> bool,
 }
 
 /// Whether series are left in postings.
