@@ -54,12 +54,11 @@ struct Part<'a> {
     range: TimeRange,
 }
 
-impl Part<'_> {
-    fn named(&self, error: StoreError) -> StoreError {
-        match self.name {
-            Some(name) => named(&format!("read cluster {name:?}"), error),
-            None => error,
-        }
+/// Puts the name of a read cluster in front of the error; `None` = the write cluster.
+fn of_cluster(name: Option<&str>, error: StoreError) -> StoreError {
+    match name {
+        Some(name) => named(&format!("read cluster {name:?}"), error),
+        None => error,
     }
 }
 
@@ -99,7 +98,7 @@ impl Clusters {
     ) -> Result<Vec<T>, StoreError> {
         let named = |part: &'a Part<'a>| {
             let answer = ask(part);
-            async move { answer.await.map_err(|error| part.named(error)) }
+            async move { answer.await.map_err(|error| of_cluster(part.name, error)) }
         };
         try_join_all(parts.iter().map(named)).await
     }
@@ -368,10 +367,8 @@ impl Source {
         if run.is_empty() {
             return Ok(Vec::new());
         }
-        let mut read = self.reader.read(run).await.map_err(|error| match &self.name {
-            Some(name) => named(&format!("read cluster {name:?}"), error),
-            None => error,
-        })?;
+        let read = self.reader.read(run).await;
+        let mut read = read.map_err(|error| of_cluster(self.name.as_deref(), error))?;
         for chunks in &mut read {
             // A chunk may reach beyond the range of this cluster.
             if self.range.start > all.start {

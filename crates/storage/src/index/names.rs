@@ -207,10 +207,7 @@ impl Name {
     }
 
     fn is<'a>(&self, name: &[u8], label_of: impl Fn(u32) -> LabelRef<'a>) -> bool {
-        match self {
-            Self::One(pair) => label_of(*pair).pair().0 == name,
-            Self::Many(many) => many.name.as_bytes() == name,
-        }
+        self.bytes(label_of) == name
     }
 }
 
