@@ -309,7 +309,7 @@ impl Points {
 mod tests {
     use super::*;
     use crate::Settings;
-    use crate::histogram::tests::positive;
+    use crate::histogram::cases::positive;
 
     fn wide() -> Arc<FloatHistogram> {
         Arc::new(positive(0, 0, &[1.0; 1000], 1.0))

@@ -58,7 +58,7 @@ fn count(
 mod tests {
     use super::super::cases::{floats, histograms, window};
     use super::*;
-    use crate::histogram::tests::positive;
+    use crate::histogram::cases::positive;
 
     #[test]
     fn counts_between_neighbours() {

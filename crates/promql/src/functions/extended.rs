@@ -273,7 +273,7 @@ mod tests {
     use super::super::cases::{floats as points, histograms, noted, window};
     use super::super::rate;
     use super::*;
-    use crate::histogram::tests::positive;
+    use crate::histogram::cases::positive;
 
     fn grown(g: Growth, edges: Edges, start: i64, end: i64, values: &[f64]) -> Option<f64> {
         let points = points(values);

@@ -139,7 +139,7 @@ fn add_notes(
 mod tests {
     use super::super::cases::{histograms, noted, window};
     use super::*;
-    use crate::histogram::tests::{custom, positive};
+    use crate::histogram::cases::{custom, positive};
 
     fn grown(g: Growth, values: &[FloatHistogram]) -> (Option<FloatHistogram>, Vec<String>) {
         let points = histograms(values);

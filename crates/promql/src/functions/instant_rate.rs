@@ -74,7 +74,7 @@ fn histogram_change(
 mod tests {
     use super::super::cases::{floats, histograms, noted, window};
     use super::*;
-    use crate::histogram::tests::positive;
+    use crate::histogram::cases::positive;
 
     #[test]
     fn the_last_two_floats() {

@@ -72,7 +72,7 @@ pub(super) fn integral(number: f64, window: &Window<'_>, notes: &mut Notes<'_>) 
 mod tests {
     use super::super::cases::{floats, histograms, noted, window};
     use super::*;
-    use crate::histogram::tests::positive;
+    use crate::histogram::cases::positive;
 
     fn of(number: f64, values: &[f64]) -> (Option<f64>, usize) {
         let points = floats(values);

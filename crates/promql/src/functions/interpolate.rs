@@ -47,7 +47,7 @@ mod tests {
     use super::super::cases::{floats, histograms, noted};
     use super::Metric::{Counter, Gauge};
     use super::*;
-    use crate::histogram::tests::{custom, positive};
+    use crate::histogram::cases::{custom, positive};
 
     #[test]
     fn lies_on_the_line() {

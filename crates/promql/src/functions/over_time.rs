@@ -117,7 +117,7 @@ pub(super) fn mad_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Optio
 mod tests {
     use super::super::cases::{floats, histograms, noted, window};
     use super::*;
-    use crate::histogram::tests::positive;
+    use crate::histogram::cases::positive;
 
     type Kernel = fn(&Window<'_>, &mut Notes<'_>) -> Option<f64>;
 

@@ -272,7 +272,7 @@ impl Sampled {
 mod tests {
     use super::super::cases::{floats, histograms, noted, window};
     use super::*;
-    use crate::histogram::tests::positive;
+    use crate::histogram::cases::positive;
     use promkairos_model::ResetHint;
 
     fn float(g: Growth, w: &Window<'_>) -> Option<f64> {

@@ -137,7 +137,7 @@ impl Average {
 mod tests {
     use super::super::cases::{floats, histograms, noted, window};
     use super::*;
-    use crate::histogram::tests::{custom, positive};
+    use crate::histogram::cases::{custom, positive};
 
     type Kernel = fn(&Window<'_>, &mut Notes<'_>) -> Option<Value>;
 

@@ -101,7 +101,7 @@ fn regression(points: &[FloatPoint], origin: i64) -> Line {
 mod tests {
     use super::super::cases::{floats, histograms, noted, window};
     use super::*;
-    use crate::histogram::tests::positive;
+    use crate::histogram::cases::positive;
 
     fn with<T>(values: &[f64], kernel: impl Fn(&Window<'_>, &mut Notes<'_>) -> T) -> T {
         let points = floats(values);

@@ -192,7 +192,7 @@ impl<'a> Window<'a> {
 mod tests {
     use super::super::cases::{floats, histograms, window};
     use super::*;
-    use crate::histogram::tests::positive;
+    use crate::histogram::cases::positive;
 
     #[test]
     fn points_are_merged_by_time() {

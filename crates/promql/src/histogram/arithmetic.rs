@@ -6,7 +6,10 @@
 
 use std::sync::Arc;
 
-use super::{Amount, Buckets, FloatHistogram, bounds};
+use super::amount::Amount;
+use super::bounds;
+use super::buckets::Buckets;
+use super::float::FloatHistogram;
 use promkairos_model::ResetHint;
 
 /// One histogram has exponential buckets, the other has custom buckets.
@@ -156,7 +159,7 @@ pub(super) fn containing(bounds: &[f64], common: &[f64]) -> impl Fn(i32) -> i32 
 #[cfg(test)]
 mod tests {
     use super::super::Kahan;
-    use super::super::tests::{custom, positive};
+    use super::super::cases::{custom, positive};
     use super::*;
 
     fn pairs(buckets: &Buckets) -> Vec<(i32, f64)> {

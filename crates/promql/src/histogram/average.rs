@@ -3,7 +3,9 @@
 //! The mean is the compensated sum, divided once at the end. If the sum would overflow, it becomes
 //! a running mean from there on.
 
-use super::{Amount, Combined, FloatHistogram, IncompatibleSchemas, Kahan};
+use super::amount::{Amount, Kahan};
+use super::arithmetic::{Combined, IncompatibleSchemas};
+use super::float::FloatHistogram;
 
 /// The mean of the histograms added so far.
 #[derive(Debug, Clone)]
@@ -72,7 +74,7 @@ fn has_infinity<N: Amount>(h: &FloatHistogram<N>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::positive;
+    use super::super::cases::positive;
     use super::*;
 
     fn mean(sums: &[f64]) -> f64 {

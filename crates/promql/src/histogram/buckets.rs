@@ -4,7 +4,7 @@
 //! without a search. A bucket may hold 0 until [`Buckets::compact`]. The meaning of an index
 //! depends on the schema of the histogram.
 
-use super::Amount;
+use super::amount::Amount;
 
 /// Sorted buckets.
 #[derive(Debug, Clone)]

@@ -3,7 +3,8 @@
 //! The position within a bucket is estimated as for quantiles. Observations of NaN are between no
 //! values, but they count as observations.
 
-use super::{Bucket, FloatHistogram};
+use super::float::FloatHistogram;
+use super::iterate::Bucket;
 
 /// A share, and whether observations of NaN were left out.
 #[derive(Debug, Clone, Copy)]
@@ -66,7 +67,7 @@ impl FloatHistogram {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{custom, positive};
+    use super::super::cases::{custom, positive};
     use super::*;
 
     fn close(got: f64, want: f64) {

@@ -4,7 +4,8 @@
 //! bound. The zero bucket and the first custom bucket include both bounds. A zero bucket without
 //! observations is left out.
 
-use super::{FloatHistogram, bounds};
+use super::bounds;
+use super::float::FloatHistogram;
 use crate::go_math::log2;
 
 /// A bucket with its bounds.
@@ -115,7 +116,7 @@ impl FloatHistogram {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{custom, positive};
+    use super::super::cases::{custom, positive};
     use super::BucketRule::{ClosedBoth, OpenLeft, OpenRight};
     use super::*;
 

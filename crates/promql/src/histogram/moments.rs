@@ -4,7 +4,9 @@
 //! bucket: the geometric mean of the bounds, 0 in the zero bucket, the arithmetic mean in custom
 //! buckets.
 
-use super::{Amount, Bucket, FloatHistogram, Kahan};
+use super::amount::{Amount, Kahan};
+use super::float::FloatHistogram;
+use super::iterate::Bucket;
 
 impl FloatHistogram {
     /// The mean of the observations.
@@ -36,7 +38,7 @@ impl FloatHistogram {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{custom, positive};
+    use super::super::cases::{custom, positive};
 
     #[test]
     fn observations_lie_in_the_middle_of_their_buckets() {

@@ -2,8 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::tests::{custom, positive};
-use super::{FloatHistogram, Keep};
+use super::cases::{custom, positive};
+use super::float::FloatHistogram;
+use super::trim::Keep;
 
 /// A histogram of a counter. Its counts are whole numbers, so that sums are exact.
 fn any_exponential() -> impl Strategy<Value = FloatHistogram> {

@@ -4,7 +4,8 @@
 //! interpolated: linearly in the zero bucket and in custom buckets, by the logarithm in others.
 //! Observations of NaN are in no bucket; they count as larger than all others.
 
-use super::{Bucket, BucketRule, FloatHistogram};
+use super::float::FloatHistogram;
+use super::iterate::{Bucket, BucketRule};
 use crate::go_math::{exp2, log2};
 
 /// A quantile, and the effect of observations of NaN.
@@ -129,7 +130,7 @@ fn find(buckets: &mut dyn Iterator<Item = Bucket>, rank: f64) -> Found {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{custom, positive};
+    use super::super::cases::{custom, positive};
     use super::*;
 
     fn close(got: f64, want: f64) {

@@ -4,7 +4,9 @@
 //! reset: fewer observations in a bucket, a finer resolution, a narrower zero bucket.
 
 use super::arithmetic::{common_bounds, containing, same_bounds};
-use super::{Buckets, FloatHistogram, bounds};
+use super::bounds;
+use super::buckets::Buckets;
+use super::float::FloatHistogram;
 use promkairos_model::ResetHint;
 
 impl FloatHistogram {
@@ -74,7 +76,7 @@ fn has_fallen(own: &Buckets, mut before: impl Iterator<Item = (i32, f64)>) -> bo
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{custom, positive};
+    use super::super::cases::{custom, positive};
     use super::*;
 
     fn base() -> FloatHistogram {

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::{Bucket, BucketRule, FloatHistogram};
+use super::float::FloatHistogram;
+use super::iterate::{Bucket, BucketRule};
 use crate::format::general;
 
 impl fmt::Display for FloatHistogram {
@@ -31,7 +32,7 @@ impl fmt::Display for Bucket {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{custom, positive};
+    use super::super::cases::{custom, positive};
 
     #[test]
     fn buckets_that_hold_something_in_order() {

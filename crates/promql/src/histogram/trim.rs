@@ -5,7 +5,9 @@
 //! recomputed from the kept buckets; the sum is estimated from the middles of the buckets. If
 //! nothing is cut off, the histogram is unchanged.
 
-use super::{Bucket, FloatHistogram};
+use super::buckets::Buckets;
+use super::float::FloatHistogram;
+use super::iterate::Bucket;
 
 /// Which side of the cut is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +31,7 @@ impl FloatHistogram {
         let mut positive = std::mem::take(&mut self.positive);
         let mut negative = std::mem::take(&mut self.negative);
         let linear = self.has_custom_buckets();
-        let holds = |side: &super::Buckets| side.iter().any(|(_, count)| count != 0.0);
+        let holds = |side: &Buckets| side.iter().any(|(_, count)| count != 0.0);
         let (below_zero, above_zero) = (holds(&negative), holds(&positive));
 
         let (mut count, mut sum, mut changed) = (0.0, 0.0, false);
@@ -138,7 +140,7 @@ fn middle(lower: f64, upper: f64, linear: bool) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{custom, positive};
+    use super::super::cases::{custom, positive};
     use super::*;
 
     fn trimmed(h: &FloatHistogram, cut: f64, keep: Keep) -> FloatHistogram {

@@ -3,7 +3,10 @@
 //! A zero bucket is only widened, and never ends within a bucket that is not empty: it takes the
 //! whole bucket and is widened to the end of that bucket.
 
-use super::{Amount, Buckets, FloatHistogram, bounds};
+use super::amount::Amount;
+use super::bounds;
+use super::buckets::Buckets;
+use super::float::FloatHistogram;
 
 impl<N: Amount> FloatHistogram<N> {
     /// The count and the threshold of the zero bucket if it were widened to `threshold`, or to the end
@@ -69,7 +72,7 @@ impl<N: Amount> FloatHistogram<N> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::positive;
+    use super::super::cases::positive;
 
     #[test]
     fn a_threshold_inside_a_bucket_grows_to_its_end() {
