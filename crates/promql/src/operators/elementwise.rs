@@ -157,10 +157,11 @@ pub(crate) fn histogram_function(function: Function) -> Option<fn(&FloatHistogra
 /// `value` limited to two bounds as with Go's `math.Min` and `math.Max`: NaN wins, but not over
 /// −Inf in a minimum and +Inf in a maximum.
 pub(crate) fn clamp(value: f64, min: f64, max: f64) -> f64 {
-    go_max(min, go_min(max, value))
+    greater(min, smaller(max, value))
 }
 
-fn go_min(a: f64, b: f64) -> f64 {
+/// The smaller of two numbers, for `min_of`.
+pub(crate) fn smaller(a: f64, b: f64) -> f64 {
     if a == f64::NEG_INFINITY || b == f64::NEG_INFINITY {
         f64::NEG_INFINITY
     } else if a.is_nan() || b.is_nan() {
@@ -170,7 +171,8 @@ fn go_min(a: f64, b: f64) -> f64 {
     }
 }
 
-fn go_max(a: f64, b: f64) -> f64 {
+/// The greater of two numbers, for `max_of`.
+pub(crate) fn greater(a: f64, b: f64) -> f64 {
     if a == f64::INFINITY || b == f64::INFINITY {
         f64::INFINITY
     } else if a.is_nan() || b.is_nan() {
@@ -178,16 +180,6 @@ fn go_max(a: f64, b: f64) -> f64 {
     } else {
         a.max(b)
     }
-}
-
-/// The smaller of two numbers, for `min_of`.
-pub(crate) fn smaller(a: f64, b: f64) -> f64 {
-    go_min(a, b)
-}
-
-/// The greater of two numbers, for `max_of`.
-pub(crate) fn greater(a: f64, b: f64) -> f64 {
-    go_max(a, b)
 }
 
 /// `value` rounded to a multiple of `to`; halves go up.

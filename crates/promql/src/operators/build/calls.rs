@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Builder, merged};
+use super::Builder;
 use crate::annotations::Note;
 use crate::ast::StringLiteral;
 use crate::counts::{Destination, Windows};
@@ -12,6 +12,7 @@ use crate::operators::elementwise::{self, Map, Mapped};
 use crate::operators::info::{self, Info};
 use crate::operators::kernels::Kernel;
 use crate::operators::literal::{Constant, Nothing, Time};
+use crate::operators::merged::Merged;
 use crate::operators::scope::Scope;
 use crate::operators::selector::{Selector, Wanted};
 use crate::operators::sliding::Frame;
@@ -121,19 +122,15 @@ impl Builder {
             }
             (function, rest) => {
                 if let Some(f) = elementwise::float_function(function) {
-                    if rest.is_empty() {
-                        // Without an argument, functions of dates use the time of the step.
-                        let time = Box::new(Time::new(scope.steps));
-                        let map: Map = Box::new(move |points| {
-                            elementwise::map_floats(points, f);
-                            Ok(())
-                        });
-                        return Ok(Mapped::labeled(time, map));
-                    }
-                    Box::new(move |points| {
+                    let map: Map = Box::new(move |points| {
                         elementwise::map_floats(points, f);
                         Ok(())
-                    })
+                    });
+                    if rest.is_empty() {
+                        // Without an argument, functions of dates use the time of the step.
+                        return Ok(Mapped::labeled(Box::new(Time::new(scope.steps)), map));
+                    }
+                    map
                 } else if let Some(f) = elementwise::histogram_function(function) {
                     Box::new(move |points| {
                         elementwise::map_histograms(points, f);
@@ -187,7 +184,7 @@ impl Builder {
             let (hints, context, runtime) = (selector.hints, &self.context, &self.runtime);
             let selector =
                 Selector::new(selected, selector.lookup, wanted, hints, scope, context, runtime)?;
-            return merged(Box::new(selector), &context.budget);
+            return Merged::of(Box::new(selector), &context.budget);
         }
         let steps = scope.steps;
         let map: Map = Box::new(move |points| {

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
+use super::BoxOperator;
 use super::elementwise::{Map, Mapped};
 use super::literal::{Constant, Nothing};
 use super::once::Once;
 use super::scope::Scope;
 use super::selector::{Selector, Wanted};
 use super::smoothed;
-use super::{BoxOperator, merged};
 use crate::aggregate::{Aggregation, aggregate, count_values};
 use crate::binary::{And, Join, Operation, Or, ScalarSide, Stays};
 use crate::binary::{scalars, vector_and_scalar};
@@ -136,10 +136,8 @@ impl Builder {
             let input = self.build(&node.input.node, scope)?;
             return count_values(input, label, &node.grouping, steps.count(), &self.context);
         }
-        let param = match &node.param {
-            Some(param) => Some(self.build(&param.node, scope)?),
-            None => None,
-        };
+        let param = node.param.as_ref();
+        let param = param.map(|param| self.build(&param.node, scope)).transpose()?;
         let input = self.build(&node.input.node, scope)?;
         let aggregation = Aggregation {
             op: node.op,
@@ -190,9 +188,4 @@ fn negate(points: &mut Points, budget: &Arc<Budget>) -> Result<(), QueryError> {
         }
     }
     Ok(())
-}
-
-/// Merges series with the same label set.
-fn merged(input: BoxOperator, budget: &Arc<Budget>) -> Result<BoxOperator, QueryError> {
-    merged::Merged::of(input, budget)
 }
