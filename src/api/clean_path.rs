@@ -83,6 +83,11 @@ fn in_html(text: &str) -> String {
     out
 }
 
+/// The answer to an unknown path.
+pub(super) async fn unknown_path() -> (StatusCode, &'static str) {
+    (StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
 #[cfg(test)]
 mod tests {
     use axum::http::Uri;

@@ -9,13 +9,13 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
+use super::answer_room::holding;
 use super::labels::SIZE;
 use super::parameters::Parameters;
-use super::response_budget::holding;
 use super::slow::Watch;
 use super::time_param::TimeParam;
 use super::workers::Caller;
-use super::{ApiError, AppState, json, query};
+use super::{ApiError, AppState, json, query_request};
 use crate::model::{Exemplar, Matcher, TimeRange};
 use crate::promql::annotations::Shown;
 use crate::promql::ast::Expr;
@@ -41,7 +41,7 @@ async fn answer(state: &AppState, parameters: &Parameters) -> Result<Response, A
         return Err(ApiError::BadRequest(why.into()));
     }
     let options = QueryOptions::default();
-    let (expr, _room) = query::parsed(state, parameters.first("query"), &options).await?;
+    let (expr, _room) = query_request::parsed(state, parameters.first("query"), &options).await?;
     let expr = expr.map_err(ApiError::BadRequest)?;
     let mut selectors = Vec::new();
     collect(&expr, &mut selectors);

@@ -11,10 +11,10 @@ use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 
 use super::admission::ListPermit;
+use super::answer_room::holding;
 use super::matches::Selectors;
 use super::parameters::Parameters;
 use super::query_result::TRUNCATED;
-use super::response_budget::holding;
 use super::slow::Watch;
 use super::{ApiError, AppState, json, label_name, matches};
 use crate::config::ListLimits;
@@ -45,7 +45,7 @@ pub(super) async fn values(
     let segment = uri.path().split('/').nth_back(1).unwrap_or_default();
     let bytes = label_name::percent_decoded(segment);
     if bytes.contains(&b'/') {
-        return super::pages::unknown_path().await.into_response();
+        return super::clean_path::unknown_path().await.into_response();
     }
     let _watch = Watch::new(&state, uri.path(), parameters.shown());
     json::respond(values_answer(&state, &bytes, &parameters).await)

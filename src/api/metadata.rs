@@ -8,8 +8,8 @@ use axum::response::Response;
 use serde::Serialize;
 
 use super::admission::ListPermit;
+use super::answer_room::holding;
 use super::parameters::{Parameters, integer};
-use super::response_budget::holding;
 use super::slow::Watch;
 use super::{ApiError, AppState, json};
 use crate::model::Metadata;

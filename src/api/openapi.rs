@@ -11,10 +11,10 @@ use super::endpoints::Kind::{Duration, Flag, InPath, Number, Text, Texts, Time};
 use super::endpoints::{BASE, ENDPOINTS, Endpoint, Kind, Parameter};
 use super::pages::API_LEVEL;
 use super::parameters::Parameters;
-use super::routes::{Methods, ROUTES, Route};
+use super::route::{Methods, Route};
 
-/// `GET /api/v1/openapi.yaml`, parameter `openapi_version`.
-pub(super) async fn openapi(parameters: Parameters) -> Response {
+/// `GET /api/v1/openapi.yaml`, parameter `openapi_version`. The document has the methods of these routes.
+pub(super) fn openapi(routes: &[Route], parameters: &Parameters) -> Response {
     let version = match parameters.first("openapi_version") {
         "3.2" | "3.2.0" => "3.2.0",
         _ => "3.1.0",
@@ -23,13 +23,13 @@ pub(super) async fn openapi(parameters: Parameters) -> Response {
         (header::CONTENT_TYPE, "application/yaml; charset=utf-8"),
         (header::CACHE_CONTROL, "no-cache, no-store, must-revalidate"),
     ];
-    let text = serde_json::to_string_pretty(&document(version)).unwrap_or_default();
+    let text = serde_json::to_string_pretty(&document(routes, version)).unwrap_or_default();
     (headers, text + "\n").into_response()
 }
 
-fn document(version: &str) -> Value {
+fn document(routes: &[Route], version: &str) -> Value {
     let paths: Map<String, Value> =
-        ENDPOINTS.iter().map(|one| (one.path.to_owned(), operations(one))).collect();
+        ENDPOINTS.iter().map(|one| (one.path.to_owned(), operations(routes, one))).collect();
     json!({
         "openapi": version,
         "info": {
@@ -56,8 +56,8 @@ fn document(version: &str) -> Value {
     })
 }
 
-fn operations(endpoint: &Endpoint) -> Value {
-    let Some(methods) = methods(endpoint) else { return Value::Null };
+fn operations(routes: &[Route], endpoint: &Endpoint) -> Value {
+    let Some(methods) = methods(routes, endpoint) else { return Value::Null };
     let names = methods.names().iter().map(|name| name.to_lowercase());
     let of = |name: String| {
         let operation = operation(endpoint, methods, &name);
@@ -67,9 +67,9 @@ fn operations(endpoint: &Endpoint) -> Value {
 }
 
 /// The methods of the endpoint's route.
-fn methods(endpoint: &Endpoint) -> Option<Methods> {
+fn methods(routes: &[Route], endpoint: &Endpoint) -> Option<Methods> {
     let is_its = |route: &&Route| route.path.strip_prefix(BASE) == Some(endpoint.path);
-    ROUTES.iter().find(is_its).map(|route| route.methods)
+    routes.iter().find(is_its).map(|route| route.methods)
 }
 
 fn operation(endpoint: &Endpoint, methods: Methods, method: &str) -> Value {
@@ -131,7 +131,7 @@ mod tests {
     use tower::Service;
 
     use super::*;
-    use crate::api::{AppState, router};
+    use crate::api::{AppState, ROUTES, router};
     use crate::config::AdminApi;
     use crate::storage::memory::MemoryStore;
 
@@ -150,12 +150,12 @@ mod tests {
             assert!(ENDPOINTS.iter().any(|one| one.path == *path), "{path}");
         }
         assert_eq!(described.len(), ENDPOINTS.len());
-        assert!(ENDPOINTS.iter().all(|one| methods(one).is_some()), "each has its route");
+        assert!(ENDPOINTS.iter().all(|one| methods(ROUTES, one).is_some()), "each has its route");
     }
 
     #[test]
     fn the_document_has_the_version_of_the_api() {
-        let document = document("3.1.0");
+        let document = document(ROUTES, "3.1.0");
         assert_eq!(document["info"]["version"], "3.16.0");
         let values = &document["paths"]["/label/{name}/values"]["get"];
         assert_eq!(values["operationId"], "get-label-name-values");
@@ -193,7 +193,7 @@ mod tests {
                 .extend_pairs(given.map(|one| (one.name, value(one.kind))))
                 .finish();
             let path = endpoint.path.replace("{name}", "job");
-            let method = methods(endpoint).expect("a route").names()[0];
+            let method = methods(ROUTES, endpoint).expect("a route").names()[0];
             let request = Request::builder().method(method).uri(format!("{BASE}{path}?{query}"));
             let request = request.body(Body::empty()).expect("a request");
             let response = router.call(request).await.expect("infallible");

@@ -138,8 +138,3 @@ pub(super) async fn reload(State(state): State<Arc<AppState>>) -> Response {
 pub(super) async fn quit() -> Response {
     (StatusCode::FORBIDDEN, "Lifecycle API is not enabled.").into_response()
 }
-
-/// The answer to an unknown path.
-pub(super) async fn unknown_path() -> (StatusCode, &'static str) {
-    (StatusCode::NOT_FOUND, "404 page not found\n")
-}

@@ -1,11 +1,10 @@
 //! `/api/v1/query` and `/api/v1/query_range`: pass parameters to the engine and return its answer.
 //!
-//! Parameters are read in the order of Prometheus, so that the same one of several invalid
-//! parameters is reported. `format_query` and `parse_query` only parse the text.
+//! `format_query` and `parse_query` only parse the text.
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -13,26 +12,13 @@ use axum::response::Response;
 use tracing::field::Empty;
 use tracing::{Instrument, Span, info_span};
 
-use super::parameters::{BACKWARDS, Parameters, invalid, truth};
-use super::patterns::Read;
-use super::time_param::{self, TimeParam};
-use super::workers::Caller;
-use super::{ApiError, AppState, json, parse_query, patterns, query_cost, query_result, slow};
-use crate::model::PatternSet;
-use crate::promql::ast::Expr;
-use crate::promql::{
-    Cost, Counting, Estimating, Features, QueryError, QueryOptions, QueryResult, StartTimestamps,
-    Steps, parse_with,
-};
-use crate::storage::MEMORY_LIMIT;
+use super::error::ApiError;
+use super::parameters::Parameters;
+use super::query_request::{expression, instant_time, options, range_steps, reached, wanted};
+use super::state::AppState;
+use super::{json, parse_query, query_result, slow};
+use crate::promql::{Cost, QueryError, QueryOptions, QueryResult, Steps};
 use crate::telemetry::{self, QueryKind, QueryOutcome, RunningQuery};
-
-/// The header that selects whether start timestamps are used.
-const USE_START_TIMESTAMPS: &str = "X-Prometheus-Use-Start-Timestamps";
-/// Most points of a series in an answer.
-const MAX_POINTS: i128 = 11_000;
-const BAD_STEP: &str =
-    "zero or negative query resolution step widths are not accepted. Try a positive integer";
 
 /// `/api/v1/query`, parameters `query`, `time`, `timeout`, `limit`, `lookback_delta`, `stats`.
 pub(super) async fn query(
@@ -78,7 +64,7 @@ async fn instant(
     let limit = parameters.limit()?;
     let time = instant_time(state, parameters)?;
     let mut options = options(state, headers, parameters)?;
-    options.estimate = query_cost::wanted(parameters)?;
+    options.estimate = wanted(parameters)?;
     let query = parameters.first("query");
     let (expr, _room) = expression(state, query, &options).await?;
     let store = state.store()?.clone();
@@ -90,35 +76,6 @@ async fn instant(
     Ok(query_result::answer(result, query, limit, parameters.first("stats")))
 }
 
-/// The time of an instant query.
-pub(super) fn instant_time(state: &AppState, parameters: &Parameters) -> Result<i64, ApiError> {
-    let time = parameters.time("time")?;
-    Ok(time.unwrap_or_else(|| TimeParam::from_millis(state.clock.now_ms())).query_millis())
-}
-
-/// The steps of a range query.
-pub(super) fn range_steps(parameters: &Parameters) -> Result<Steps, ApiError> {
-    let time = |name| TimeParam::parse(parameters.first(name)).map_err(|why| invalid(name, why));
-    let (start, end) = (time("start")?, time("end")?);
-    if end < start {
-        return Err(invalid("end", BACKWARDS));
-    }
-    let step =
-        time_param::duration(parameters.first("step")).map_err(|why| invalid("step", why))?;
-    let interval = step / 1_000_000;
-    if interval <= 0 {
-        return Err(invalid("step", BAD_STEP));
-    }
-    if (end.0 - start.0) / i128::from(step) > MAX_POINTS {
-        return Err(ApiError::BadRequest(
-            "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the \
-             query resolution (?step=XX)"
-                .into(),
-        ));
-    }
-    Ok(Steps { start: start.query_millis(), end: end.query_millis(), interval })
-}
-
 async fn range(
     state: &AppState,
     headers: &HeaderMap,
@@ -127,7 +84,7 @@ async fn range(
     let limit = parameters.limit()?;
     let steps = range_steps(parameters)?;
     let mut options = options(state, headers, parameters)?;
-    options.estimate = query_cost::wanted(parameters)?;
+    options.estimate = wanted(parameters)?;
     let query = parameters.first("query");
     let (expr, _room) = expression(state, query, &options).await?;
     let store = state.store()?.clone();
@@ -257,94 +214,4 @@ async fn counted(
     record(&span, &result);
     under_way.ended(&result);
     result.inspect_err(|error| reached(state, error))
-}
-
-/// Counts the limit that a query has reached.
-fn reached(state: &AppState, error: &QueryError) {
-    // Refusals for lack of memory are counted elsewhere.
-    if let Some(setting) = error.setting().filter(|setting| *setting != MEMORY_LIMIT) {
-        state.metrics.http.limits.reached(setting);
-    }
-}
-
-/// The options in the parameters of a query.
-pub(super) fn options(
-    state: &AppState,
-    headers: &HeaderMap,
-    parameters: &Parameters,
-) -> Result<QueryOptions, ApiError> {
-    let given = |name| Some(parameters.first(name)).filter(|text| !text.is_empty());
-    let timeout = given("timeout").map(timeout).transpose();
-    let timeout = timeout.map_err(|why| invalid("timeout", why))?;
-    let lookback = given("lookback_delta").map(time_param::duration).transpose();
-    let lookback = lookback.map_err(|why| {
-        ApiError::BadRequest(format!("error parsing lookback delta duration: {why}"))
-    })?;
-    let experimental = state.evaluator().syntax.features == Features::Experimental;
-    let by_step = experimental && parameters.first("stats") == "all";
-    Ok(QueryOptions {
-        timeout,
-        lookback: lookback.map(|length| Duration::from_nanos(length.try_into().unwrap_or(0))),
-        start_timestamps: start_timestamps(headers)?,
-        counting: if by_step { Counting::ByStep } else { Counting::Total },
-        limits: query_cost::limits(parameters, state.evaluator().engine.settings())?,
-        estimate: Estimating::Off,
-        cost: Arc::default(),
-        began: Some(Instant::now()),
-    })
-}
-
-/// Parses the timeout of a query.
-fn timeout(text: &str) -> Result<Duration, String> {
-    let nanoseconds = time_param::duration(text)?;
-    match u64::try_from(nanoseconds) {
-        Ok(positive @ 1..) => Ok(Duration::from_nanos(positive)),
-        _ => Err(format!("timeout must be positive, got {}", time_param::go_duration(nanoseconds))),
-    }
-}
-
-/// Whether the header selects start timestamps; `None` = the setting decides.
-fn start_timestamps(headers: &HeaderMap) -> Result<Option<StartTimestamps>, ApiError> {
-    let Some(value) = headers.get(USE_START_TIMESTAMPS).filter(|value| !value.is_empty()) else {
-        return Ok(None);
-    };
-    match truth(&String::from_utf8_lossy(value.as_bytes())) {
-        Ok(true) => Ok(Some(StartTimestamps::Used)),
-        Ok(false) => Ok(Some(StartTimestamps::Ignored)),
-        Err(why) => {
-            let text = format!("error parsing {USE_START_TIMESTAMPS} header: {why}");
-            Err(ApiError::BadRequest(text))
-        }
-    }
-}
-
-/// The syntax tree of a query, with the memory of its patterns.
-pub(super) async fn expression(
-    state: &AppState,
-    query: &str,
-    options: &QueryOptions,
-) -> Result<Read<Expr>, ApiError> {
-    let (parsed, room) = parsed(state, query, options).await?;
-    Ok((parsed.map_err(|why| invalid("query", why))?, room))
-}
-
-/// Like [`expression`], but returns parse errors too. Compiling patterns counts towards the query's time.
-pub(super) async fn parsed(
-    state: &AppState,
-    query: &str,
-    options: &QueryOptions,
-) -> Result<Read<Result<Expr, String>>, ApiError> {
-    let evaluator = state.evaluator();
-    let (text, syntax) = (query.to_owned(), evaluator.syntax);
-    let parse = move |set: &mut PatternSet, _: &Caller<'_>| {
-        Ok(parse_with(&text, syntax, set).map_err(|error| error.to_string()))
-    };
-    let deadline = evaluator.engine.compile_deadline(options);
-    let read = patterns::read(state, &deadline, query.len(), parse);
-    let read = read.instrument(info_span!("parse")).await;
-    read.inspect_err(|error| {
-        if let ApiError::Query(error) = error {
-            reached(state, error);
-        }
-    })
 }

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use axum::response::Response;
 use serde_json::json;
 
-use super::{json, query_cost};
+use super::json;
 use crate::promql::annotations::{SHOWN, Shown};
 use crate::promql::format::{fixed, push_sample_value, push_timestamp, sample_value, timestamp};
 use crate::promql::histogram::FloatHistogram;
 use crate::promql::{
-    QueryResult, QueryValue, Room, Sample, SeriesPoints, Stats, StepCounts, Steps, Value,
+    Estimate, QueryError, QueryResult, QueryValue, Room, Sample, SeriesPoints, Stats, StepCounts,
+    Steps, Value,
 };
 
 /// The warning if a limit truncated a result.
@@ -31,7 +32,7 @@ pub(super) fn answer(
     if truncate(&mut value, limit) {
         shown.warnings.push(TRUNCATED.to_owned());
     }
-    let cost = estimate.map(|estimate| query_cost::compared(estimate, &counted, &mut shown));
+    let cost = estimate.map(|estimate| compared(estimate, &counted, &mut shown));
     let tail = tail(&counted, stats, &cost.unwrap_or_default(), &mut shown);
     match value {
         QueryValue::Scalar(time, value) => single("scalar", time, &fixed(value), tail),
@@ -94,6 +95,38 @@ fn tail(stats: &Stats, wanted: &str, cost: &str, shown: &mut Shown) -> String {
         let _ = write!(out, ",\"stats\":{}", stats_json(stats));
     }
     out + cost + "}" + &json::tail(shown)
+}
+
+/// The cost of a query.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Figures {
+    pub(super) series_touched: u64,
+    pub(super) samples_read: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) peak_samples: Option<u64>,
+}
+
+/// The part of an answer that compares the estimate with the actual cost, with a comma before it. Empty if the
+/// estimate failed; then a warning says why.
+fn compared(estimate: Result<Estimate, QueryError>, stats: &Stats, shown: &mut Shown) -> String {
+    let Estimate { series_touched, samples_read, warnings } = match estimate {
+        Ok(estimate) => estimate,
+        Err(why) => {
+            shown.warnings.push(format!("cost estimation failed: {why}"));
+            return String::new();
+        }
+    };
+    shown.warnings.extend(warnings);
+    let estimated = Figures { series_touched, samples_read, peak_samples: None };
+    let actual = Figures {
+        series_touched: stats.series_touched,
+        samples_read: stats.samples_taken,
+        peak_samples: Some(stats.peak_samples).filter(|peak| *peak > 0),
+    };
+    let estimated = serde_json::to_string(&estimated).unwrap_or_default();
+    let actual = serde_json::to_string(&actual).unwrap_or_default();
+    format!(",\"cost\":{{\"estimated\":{estimated},\"actual\":{actual}}}")
 }
 
 /// The warning about an unknown value of the parameter `stats`.

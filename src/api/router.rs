@@ -15,10 +15,9 @@ use axum::routing::{MethodFilter, MethodRouter, any};
 use tower_http::compression::CompressionLayer;
 use tracing::Instrument;
 
-use super::routes::{Kind, Methods, ROUTES, Route, Shared};
-use super::{
-    access, clean_path, concurrency, cors, encodings, heads, origin, pages, response_budget, traced,
-};
+use super::route::{Kind, Methods, Route, Shared};
+use super::routes::ROUTES;
+use super::{access, answer_room, clean_path, concurrency, cors, encodings, heads, origin, traced};
 use crate::config::Right;
 use crate::limits::{MAX_BODY_BYTES, RETRY_AFTER};
 use crate::telemetry::InFlight;
@@ -36,7 +35,7 @@ pub fn router(state: Shared) -> Router {
     let routes = ROUTES.iter().map(|route| routed(route, &state));
     routes
         .fold(Router::new(), Router::merge)
-        .fallback(pages::unknown_path)
+        .fallback(clean_path::unknown_path)
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(middleware::from_fn(say_when_to_return))
         .layer(middleware::from_fn(cors::preflight))
@@ -44,7 +43,7 @@ pub fn router(state: Shared) -> Router {
         .layer(middleware::from_fn_with_state(state.clone(), access::admit))
         .layer(middleware::from_fn_with_state(state.clone(), concurrency::bound))
         .layer(middleware::from_fn_with_state(state.clone(), access::limit))
-        .layer(middleware::from_fn_with_state(state.clone(), response_budget::keep))
+        .layer(middleware::from_fn_with_state(state.clone(), answer_room::keep))
         .layer(middleware::from_fn_with_state(state.clone(), heads::decide))
         .layer(middleware::from_fn_with_state(state.clone(), access::dress))
         .layer(middleware::from_fn_with_state(state.clone(), observe))

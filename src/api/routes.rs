@@ -3,72 +3,16 @@
 //! The router is built from this table (see `router`), open paths are derived from it, and tests iterate over it. So
 //! every route has a right. Routes that need no login are marked `OPEN`.
 
-use std::sync::Arc;
+use axum::response::Response;
+use axum::routing::on;
 
-use axum::routing::{MethodFilter, MethodRouter, on};
-
+use super::parameters::Parameters;
+use super::route::{Handler, Kind, Methods, Route};
 use super::{
-    AppState, admin, config_yaml, exemplars, exposition, features, federate, labels, metadata,
-    openapi, pages, query, query_cost, remote_read, remote_write, status, tag_index, unsupported,
+    admin, config_yaml, exemplars, exposition, features, federate, labels, metadata, pages, query,
+    query_cost, remote_read, remote_write, status, tag_index, unsupported,
 };
 use crate::config::Right;
-
-/// The state of the handlers.
-pub(super) type Shared = Arc<AppState>;
-
-/// One path.
-pub struct Route {
-    /// The path; `{name}` matches any one segment.
-    pub path: &'static str,
-    /// The methods of the path.
-    pub methods: Methods,
-    /// The right that a request needs; `None` = no login is needed.
-    pub right: Option<Right>,
-    pub(super) kind: Kind,
-    /// The handler for these methods.
-    pub(super) handler: Handler,
-}
-
-/// The methods of a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Methods {
-    /// GET and HEAD.
-    Page,
-    /// GET.
-    Get,
-    /// GET, or POST for parameters that are too long for a URL.
-    GetOrPost,
-    /// POST.
-    Post,
-    /// POST or PUT.
-    Change,
-    /// POST or PUT, for a path that controls the process; other methods are refused with a sentence.
-    Steer,
-}
-
-impl Methods {
-    /// The names. All paths except those of [`Methods::Steer`] also take OPTIONS.
-    pub fn names(self) -> &'static [&'static str] {
-        match self {
-            Self::Page => &["GET", "HEAD"],
-            Self::Get => &["GET"],
-            Self::GetOrPost => &["GET", "POST"],
-            Self::Post => &["POST"],
-            Self::Change | Self::Steer => &["POST", "PUT"],
-        }
-    }
-}
-
-/// The layers of a handler besides its right.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Answers are compressed.
-    Page,
-    /// Answers need an open store, are compressed, and may be read by pages of other origins.
-    Query,
-    /// Answers may be read by pages of other origins; the handler does all else.
-    Call,
-}
 
 const OPEN: Option<Right> = None;
 const READ: Option<Right> = Some(Right::Read);
@@ -108,7 +52,7 @@ pub static ROUTES: &[Route] = &[
     query("/api/v1/status/walreplay", Get, READ, |m| on(m, pages::walreplay)),
     query("/api/v1/status/tsdb/blocks", Get, READ, |m| on(m, pages::blocks)),
     query("/api/v1/features", Get, READ, |m| on(m, features::features)),
-    query("/api/v1/openapi.yaml", Get, READ, |m| on(m, openapi::openapi)),
+    query("/api/v1/openapi.yaml", Get, READ, |m| on(m, openapi)),
     query("/api/v1/targets", Get, READ, |m| on(m, unsupported::targets)),
     query("/api/v1/targets/metadata", Get, READ, |m| on(m, unsupported::targets_metadata)),
     query("/api/v1/targets/relabel_steps", Get, READ, |m| on(m, unsupported::scrape_pool)),
@@ -133,12 +77,15 @@ pub static ROUTES: &[Route] = &[
     call("/api/v1/admin/tag_index/drop", Post, ADMIN, |m| on(m, tag_index::drop_index)),
 ];
 
+/// `GET /api/v1/openapi.yaml`
+async fn openapi(parameters: Parameters) -> Response {
+    super::openapi::openapi(ROUTES, &parameters)
+}
+
 /// Whether a path needs no login.
 pub(super) fn is_open(path: &str) -> bool {
     ROUTES.iter().any(|route| route.right.is_none() && route.path == path)
 }
-
-type Handler = fn(MethodFilter) -> MethodRouter<Shared>;
 
 const fn page(
     path: &'static str,

@@ -6,10 +6,11 @@
 //! limits the rate of requests. The web configuration may change: each request is judged by the
 //! configuration that is in force when it arrives.
 
+mod credentials;
 mod passwords;
 mod rate;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -18,20 +19,14 @@ use axum::extract::{ConnectInfo, MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{AppendHeaders, IntoResponse, Response};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use parking_lot::Mutex;
-use ring::digest::{SHA256, digest};
-use subtle::ConstantTimeEq;
-use tokio::sync::watch;
 
-use super::{AppState, routes};
+use super::routes;
+use super::state::AppState;
 use crate::config::{Right, Rights, WebConfig};
 use crate::limits::{NO_SETTING, RETRY_AFTER};
-use crate::telemetry::{LoginOutcome, Throttle};
-use passwords::{Busy, Passwords};
-use rate::Bucket;
-pub(super) use rate::limit;
+use crate::telemetry::{LoginOutcome, RATE};
+pub(super) use credentials::Access;
+use credentials::Denied;
 
 /// Default headers of every answer: answers are data, so a browser must neither execute nor frame them.
 const HEADERS: [(HeaderName, &str); 4] = [
@@ -47,99 +42,36 @@ const SCHEMES: [(HeaderName, &str); 2] = [
     (header::WWW_AUTHENTICATE, "Bearer realm=\"promkairos\""),
 ];
 
+/// The body of a 429.
+const TOO_MANY: &str =
+    "Too Many Requests: more than rate_limit in the web configuration lets through\n";
+
 /// The answer while too many passwords are being checked.
 const BUSY: &str = "too many passwords are being checked";
 
-/// Most characters of a user name in a log line: the name comes from the client.
-const NAME_SHOWN: usize = 64;
-
-/// The current web configuration, the token bucket of the rate limit, the cache of correct passwords,
-/// and the throttled log of refused logins.
-pub(super) struct Access {
-    web: watch::Receiver<Arc<WebConfig>>,
-    bucket: Bucket,
-    passwords: Passwords,
-    refused: Mutex<Throttle>,
-}
-
-/// Why a request has no rights.
-enum Denied {
-    /// It has no credentials.
-    Silent,
-    /// Its credentials are wrong; the user that it names, if it names one.
-    Wrong(Option<String>),
-    /// Too many passwords are being checked, and this one is not in the cache.
-    Busy,
-}
-
-impl Access {
-    /// Follows a web configuration.
-    pub(super) fn new(web: watch::Receiver<Arc<WebConfig>>) -> Self {
-        let bucket = Bucket::new(Instant::now());
-        Self { web, bucket, passwords: Passwords::new(), refused: Mutex::default() }
-    }
-
-    /// Grants every right to every request.
-    pub(super) fn open() -> Self {
-        // A receiver keeps the last value after its sender is dropped.
-        Self::new(watch::Sender::new(Arc::default()).subscribe())
-    }
-
-    /// The rights of a request from this address.
-    async fn rights(
-        &self,
-        web: &WebConfig,
-        headers: &HeaderMap,
-        peer: Option<IpAddr>,
-    ) -> Result<Rights, Denied> {
-        let said = headers.get(header::AUTHORIZATION).ok_or(Denied::Silent)?;
-        let said = said.to_str().ok().and_then(|said| said.split_once(' '));
-        let (scheme, said) = said.ok_or(Denied::Wrong(None))?;
-        match scheme.to_ascii_lowercase().as_str() {
-            "basic" => self.rights_of_user(web, said.trim(), peer).await,
-            "bearer" => rights_of_bearer(web, said.trim()).ok_or(Denied::Wrong(None)),
-            _ => Err(Denied::Wrong(None)),
+/// Passes a request on while there are tokens.
+pub(super) async fn limit(
+    State(state): State<Arc<AppState>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let access = &state.access;
+    let limit = access.web.borrow().rate_limit;
+    let is_for_health = routes::is_open(request.uri().path());
+    let taken = match limit.filter(|_| !is_for_health) {
+        Some(limit) => access.bucket.take(limit, Instant::now()),
+        None => Ok(()),
+    };
+    match taken {
+        Ok(()) => next.run(request).await,
+        Err(wait) => {
+            state.metrics.http.limits.reached(RATE);
+            // Whole seconds, and never 0.
+            let later = HeaderValue::from(wait.as_secs() + 1);
+            (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, later)], TOO_MANY)
+                .into_response()
         }
     }
-
-    async fn rights_of_user(
-        &self,
-        web: &WebConfig,
-        said: &str,
-        peer: Option<IpAddr>,
-    ) -> Result<Rights, Denied> {
-        let said = STANDARD.decode(said).ok().and_then(|said| String::from_utf8(said).ok());
-        let said = said.as_deref().and_then(|said| said.split_once(':'));
-        let (name, password) = said.ok_or(Denied::Wrong(None))?;
-        let wrong = || Denied::Wrong(Some(name.to_owned()));
-        // An unknown user costs as much time as a known one, so that timing does not reveal names.
-        let costliest = web.users.iter().max_by_key(|user| user.cost).ok_or_else(wrong)?;
-        let known = web.users.iter().find(|user| user.name == name);
-        let user = known.unwrap_or(costliest);
-        let is_right = self.passwords.is_right(&user.hash, password, peer).await;
-        let is_right = is_right.map_err(|Busy| Denied::Busy)?;
-        known.filter(|_| is_right).map(|user| user.rights).ok_or_else(wrong)
-    }
-
-    /// Throttled, so that guessing does not fill the log.
-    fn say_refused(&self, user: Option<&str>, peer: Option<IpAddr>) {
-        let Some(times) = self.refused.lock().count(1, Instant::now()) else { return };
-        let user: Option<String> = user.map(|user| user.chars().take(NAME_SHOWN).collect());
-        let peer = peer.map(|peer| peer.to_string());
-        tracing::warn!(times, user, peer, "a login was refused; of several, the last is logged");
-    }
-}
-
-/// Compares with all tokens, so that timing does not reveal which one matches.
-fn rights_of_bearer(web: &WebConfig, token: &str) -> Option<Rights> {
-    let said = digest(&SHA256, token.as_bytes());
-    let mut found = None;
-    for token in &web.tokens {
-        if bool::from(token.digest.bytes().as_slice().ct_eq(said.as_ref())) {
-            found = Some(token.rights);
-        }
-    }
-    found
 }
 
 /// Adds the default headers to every answer, and [`Login::Unasked`] or [`Login::Open`] where no credentials were
@@ -265,6 +197,7 @@ mod tests {
     use std::time::Duration;
 
     use axum::body::Body;
+    use tokio::sync::watch;
     use tower::Service;
 
     use super::*;

@@ -4,22 +4,11 @@
 //! limit must not make a probe restart the process. A request without a token is answered 429 at once,
 //! before the login; no request waits.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::extract::{Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 use parking_lot::Mutex;
 
-use super::super::{AppState, routes};
 use crate::config::RateLimit;
-use crate::telemetry::RATE;
-
-/// The body of a 429.
-const TOO_MANY: &str =
-    "Too Many Requests: more than rate_limit in the web configuration lets through\n";
 
 /// A token bucket, stored as the time at which it is full again.
 pub(super) struct Bucket(Mutex<Instant>);
@@ -31,7 +20,7 @@ impl Bucket {
     }
 
     /// Takes a token, or returns the time until one is available.
-    fn take(&self, limit: RateLimit, now: Instant) -> Result<(), Duration> {
+    pub(super) fn take(&self, limit: RateLimit, now: Instant) -> Result<(), Duration> {
         let mut full_at = self.0.lock();
         let whole = limit.interval.saturating_mul(limit.burst);
         // Tokens that were taken under a previous limit count as at most the whole bucket of this one.
@@ -44,31 +33,6 @@ impl Bucket {
         // A time that `Instant` cannot hold takes nothing.
         *full_at = now.checked_add(left).unwrap_or(*full_at);
         answer
-    }
-}
-
-/// Passes a request on while there are tokens.
-pub(in crate::api) async fn limit(
-    State(state): State<Arc<AppState>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let access = &state.access;
-    let limit = access.web.borrow().rate_limit;
-    let is_for_health = routes::is_open(request.uri().path());
-    let taken = match limit.filter(|_| !is_for_health) {
-        Some(limit) => access.bucket.take(limit, Instant::now()),
-        None => Ok(()),
-    };
-    match taken {
-        Ok(()) => next.run(request).await,
-        Err(wait) => {
-            state.metrics.http.limits.reached(RATE);
-            // Whole seconds, and never 0.
-            let later = HeaderValue::from(wait.as_secs() + 1);
-            (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, later)], TOO_MANY)
-                .into_response()
-        }
     }
 }
 

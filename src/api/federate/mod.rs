@@ -16,8 +16,8 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 
 use super::admission::ListPermit;
+use super::answer_room::holding;
 use super::parameters::Parameters;
-use super::response_budget::holding;
 use super::selected::{Make, Points, of_each_series};
 use super::slow::Watch;
 use super::workers::Caller;

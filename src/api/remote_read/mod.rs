@@ -5,6 +5,8 @@
 //! or accepts no data for too long. CPU-heavy work runs on the workers, so that writes go on.
 
 mod frames;
+pub(super) mod gate;
+mod named;
 mod protobuf;
 mod request;
 mod runs;
@@ -13,100 +15,26 @@ mod stream;
 mod window;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 use tracing::{Instrument, info_span};
 
+use super::patterns;
 use super::proto::v1::read_request::ResponseType;
-use super::remote_write::{DECODED_SIZE, Intake, Refusal, check_decoded};
+use super::remote_write::{DECODED_SIZE, Refusal, check_decoded};
 use super::slow::Watch;
+use super::state::AppState;
 use super::workers::Caller;
-use super::{ApiError, AppState, patterns};
-use crate::limits::{
-    ANSWER_STALL, MAX_CONCURRENT_READS, MAX_DECODED_BYTES, READ_WAIT, READS_PER_SAMPLE_READ,
-    RETRY_AFTER,
-};
+use crate::limits::MAX_DECODED_BYTES;
 use crate::model::PatternSet;
-use crate::storage::{MEMORY_LIMIT, StoreError};
-use crate::telemetry::HttpMetrics;
 
+pub use gate::ReadLimits;
 use request::{Query, ReadRequest};
-
-/// The setting that limits concurrent remote reads.
-const SETTING: &str = "remote-read-max-concurrency";
-
-/// Limits of concurrent remote reads.
-#[derive(Debug, Clone, Copy)]
-pub struct ReadLimits {
-    /// Concurrent reads; one in [`READS_PER_SAMPLE_READ`] may hold its whole answer in memory.
-    pub at_once: usize,
-    /// Longest wait for a permit.
-    pub wait: Duration,
-    /// How long a client may accept no data of its answer.
-    pub stall: Duration,
-}
-
-impl Default for ReadLimits {
-    fn default() -> Self {
-        Self { at_once: MAX_CONCURRENT_READS, wait: READ_WAIT, stall: ANSWER_STALL }
-    }
-}
-
-impl ReadLimits {
-    /// Answers that may be in memory whole.
-    fn sample_reads(&self) -> usize {
-        (self.at_once / READS_PER_SAMPLE_READ).max(1)
-    }
-}
-
-/// Permits for remote reads; further reads wait.
-pub(super) struct ReadGate {
-    all: Arc<Semaphore>,
-    /// Bodies being received: a slow client holds only the bytes that it sent, and no permit.
-    pub(super) bodies: Intake,
-    /// Permits for answers that are in memory whole.
-    samples: Arc<Semaphore>,
-    limits: ReadLimits,
-}
-
-impl ReadGate {
-    pub(super) fn new(limits: ReadLimits) -> Self {
-        Self {
-            all: Arc::new(Semaphore::new(limits.at_once.min(Semaphore::MAX_PERMITS))),
-            bodies: Intake::new(),
-            samples: Arc::new(Semaphore::new(limits.sample_reads())),
-            limits,
-        }
-    }
-
-    /// Waits for a permit until the time is up.
-    async fn turn(
-        &self,
-        among: &Arc<Semaphore>,
-        deadline: Instant,
-        metrics: &HttpMetrics,
-    ) -> Result<OwnedSemaphorePermit, ApiError> {
-        match timeout_at(deadline, among.clone().acquire_owned()).await {
-            Ok(permit) => Ok(permit.expect("the gate is never closed")),
-            Err(_) => {
-                metrics.limits.reached(SETTING);
-                let ReadLimits { at_once, wait, .. } = self.limits;
-                let what = format!(
-                    "no permit within {wait:?}: too many remote reads, of which {at_once} run at a time, \
-                     which is the setting {SETTING}"
-                );
-                Err(StoreError::Unavailable { what, retry_after: RETRY_AFTER }.into())
-            }
-        }
-    }
-}
 
 /// `POST /api/v1/read`. As in Prometheus, `Content-Type` and `Content-Encoding` are ignored: a body
 /// that is not a snappy block with a request is refused with 400.
@@ -165,29 +93,21 @@ pub(super) async fn remote_read(
     }
 }
 
-/// Adds the setting of which the limit is a part.
-fn named(error: StoreError) -> StoreError {
-    match error {
-        StoreError::Limit(what) => {
-            let part = "which is a part of the setting";
-            StoreError::Limit(format!("{what}, {part} {MEMORY_LIMIT}: ask for less at a time"))
-        }
-        error => error,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::future::Future;
+    use std::time::Duration;
 
     use axum::http::header::RETRY_AFTER;
     use axum::http::{HeaderValue, StatusCode};
     use futures::poll;
     use prost::Message;
+    use tokio::sync::OwnedSemaphorePermit;
     use tokio::task::yield_now;
 
     use super::*;
     use crate::api::proto::v1;
+    use crate::limits::MAX_CONCURRENT_READS;
     use crate::model::{Labels, METRIC_NAME, Matcher, TimeRange};
     use crate::promql::PatternRoom;
     use crate::storage::SharedStore;

@@ -14,7 +14,7 @@ use crate::storage::{MEMORY_LIMIT, SelectHints, SharedStore};
 use crate::telemetry::LimitMetrics;
 use crate::wire::snappy;
 
-use super::named;
+use super::named::named;
 use super::protobuf::{
     enclose, put_double, put_double_always, put_int, put_packed_doubles, put_packed_sints,
     put_sint, put_uint, put_uint_always,

@@ -25,7 +25,7 @@ use crate::promql::PatternRoom;
 use crate::storage::{SelectHints, SharedStore};
 
 use super::frames::push_series;
-use super::named;
+use super::named::named;
 use super::request::Query;
 use super::runs::{Run, Runs};
 use super::window::of_protocol;

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use parking_lot::RwLock;
 
-use super::Refusal;
 use super::families::Families;
 use super::rate::Rate;
+use super::refusal::{Refusal, SAMPLES_PER_SECOND};
 use super::series_limiter::{self, SeriesLimiter};
 use super::throttled_log::ThrottledLog;
 use crate::config::WriteLimits;
@@ -21,8 +21,6 @@ use crate::telemetry::Metrics;
 /// The settings that limit one request.
 pub(super) const SERIES_PER_REQUEST: &str = "max-series-per-request";
 pub(super) const SAMPLES_PER_REQUEST: &str = "max-samples-per-request";
-/// The setting that limits samples per second.
-pub(super) const SAMPLES_PER_SECOND: &str = "max-samples-per-second";
 
 /// The checks between a decoded request and the store.
 pub(crate) struct IngestLimits {

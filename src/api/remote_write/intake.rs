@@ -17,7 +17,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
-use super::Refusal;
+use super::refusal::Refusal;
 use crate::limits;
 use crate::model::{Protocol, ShownSize};
 use crate::storage::{MEMORY_LIMIT, StoreError};
@@ -25,7 +25,7 @@ use crate::telemetry::HttpMetrics;
 use crate::wire::{Scratch, WireError, snappy};
 
 /// The setting that limits the bytes of a body.
-pub(super) const BODY_SIZE: &str = "max-request-body-size";
+const BODY_SIZE: &str = "max-request-body-size";
 /// The setting that limits the bytes of a decoded body.
 pub(crate) const DECODED_SIZE: &str = "max-decoded-body-size";
 /// Bytes of one permit.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-use super::AppState;
+use crate::api::state::AppState;
 use crate::model::{METRIC_NAME, Matcher, TimeRange};
 use crate::storage::{Level, ListSize, SelectHints, SeriesQuery, SharedStore, StoreError};
 

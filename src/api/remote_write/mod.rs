@@ -8,36 +8,38 @@
 
 mod active;
 mod families;
-mod ingest_limits;
-mod intake;
+pub(super) mod ingest_limits;
+pub(super) mod intake;
 mod limiter_warmup;
 mod negotiate;
 mod rate;
+mod refusal;
 mod series_limiter;
 mod throttled_log;
 mod zstd_body;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use tracing::{Instrument, info_span};
 
-use super::{ApiError, AppState, response_budget};
+use super::{AppState, response_budget};
 use crate::config::{SeriesAnswer, TypeAndUnitLabels, WriteLimits};
-use crate::model::{self, Protocol, Rejections, SampleTimes, ShownSize, WriteOutcome};
-use crate::storage::{MEMORY_LIMIT, StoreError};
-use crate::telemetry::{BODY_REFUSED, InFlight, IngestMetrics, WriteLabels};
+use crate::model::{self, Protocol, Rejections, SampleTimes, WriteOutcome};
+use crate::storage::MEMORY_LIMIT;
+use crate::telemetry::{InFlight, IngestMetrics, WriteLabels};
 use crate::wire::{self, Policy, WireError, snappy};
 
 use negotiate::Encoding;
 
-pub(crate) use ingest_limits::IngestLimits;
 pub(crate) use intake::{DECODED_SIZE, Intake, check_decoded};
 pub use limiter_warmup::{learn_metadata, learn_series};
+pub(crate) use refusal::Refusal;
+use refusal::shortened;
 
 /// Approximate least memory of a new series. Without room for it the store refuses new series.
 const NEW_SERIES_BYTES: u64 = 1 << 10;
@@ -82,72 +84,6 @@ fn note(state: &AppState, refusal: &Refusal) {
     }
     if let Some(kind) = refusal.kind() {
         state.writes.tell(kind, refusal);
-    }
-}
-
-/// Why a whole request is refused.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Refusal {
-    #[error("{0}")]
-    UnsupportedType(String),
-    #[error("body has more than {}, which is the setting {name}", ShownSize::of(*.0), name = intake::BODY_SIZE)]
-    BodyTooLarge(usize),
-    #[error("{what} in one request, and the setting {setting} is {most}")]
-    Limit { what: String, setting: &'static str, most: String },
-    #[error("more samples than the {most} a second of the setting max-samples-per-second")]
-    TooFast { most: u64, retry_after: Duration },
-    #[error("body did not arrive within {0:?}, which is the setting http-body-timeout")]
-    BodyTooSlow(Duration),
-    #[error("body broke off: {0}")]
-    BodyBroken(axum::Error),
-    #[error(transparent)]
-    Wire(#[from] WireError),
-    #[error(transparent)]
-    Api(#[from] ApiError),
-}
-
-impl Refusal {
-    /// The setting whose limit is exceeded.
-    fn setting(&self) -> Option<&'static str> {
-        match self {
-            Self::BodyTooLarge(_) => Some(intake::BODY_SIZE),
-            Self::Limit { setting, .. } => Some(*setting),
-            Self::TooFast { .. } => Some(ingest_limits::SAMPLES_PER_SECOND),
-            Self::UnsupportedType(_)
-            | Self::BodyTooSlow(_)
-            | Self::BodyBroken(_)
-            | Self::Wire(_)
-            | Self::Api(_) => None,
-        }
-    }
-
-    /// The metric label of a refusal that is the sender's fault. A body that did not arrive completely has none,
-    /// because it is sent again. An unsupported type or compression has none either, because it says nothing of the
-    /// samples: some senders probe in this way, and for the others there is the status.
-    fn reason(&self) -> Option<&'static str> {
-        match self {
-            Self::UnsupportedType(_) | Self::Wire(WireError::Zstd) => None,
-            Self::Wire(_) => Some(BODY_REFUSED),
-            refusal => refusal.setting(),
-        }
-    }
-
-    /// The key of the throttled log; `None` = no line: a body that did not arrive completely, a start that is still
-    /// running, or a failure that is logged by itself.
-    fn kind(&self) -> Option<&'static str> {
-        match self {
-            Self::Api(ApiError::Store(StoreError::Unavailable { .. } | StoreError::Denied(_))) => {
-                Some("unavailable")
-            }
-            Self::UnsupportedType(_) | Self::Wire(WireError::Zstd) => Some("form"),
-            refusal => refusal.reason(),
-        }
-    }
-}
-
-impl From<StoreError> for Refusal {
-    fn from(error: StoreError) -> Self {
-        Self::Api(error.into())
     }
 }
 
@@ -311,37 +247,4 @@ fn reasons(rejections: &Rejections) -> String {
         text.push_str(&format!("and {more} more\n"));
     }
     text
-}
-
-/// `text` cut to about `limit` bytes.
-fn shortened(mut text: String, limit: usize) -> String {
-    if text.len() > limit {
-        let cut = (0..=limit).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-        text.truncate(cut);
-        text.push('…');
-    }
-    text
-}
-
-impl IntoResponse for Refusal {
-    fn into_response(self) -> Response {
-        let status = match &self {
-            Self::UnsupportedType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::BodyTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
-            // Not 408: senders drop a batch on 4xx, and a slow network is temporary.
-            Self::BodyTooSlow(_) => StatusCode::SERVICE_UNAVAILABLE,
-            // Malformed chunks, a body cut short, a client that went away.
-            Self::BodyBroken(_) | Self::Wire(_) | Self::Limit { .. } => StatusCode::BAD_REQUEST,
-            Self::TooFast { .. } => StatusCode::TOO_MANY_REQUESTS,
-            Self::Api(_) => StatusCode::INTERNAL_SERVER_ERROR,
-        };
-        match self {
-            Self::Api(error) => error.into_response(),
-            Self::TooFast { retry_after, .. } => {
-                let after = HeaderValue::from(retry_after.as_secs_f64().ceil() as u64);
-                (status, [(header::RETRY_AFTER, after)], format!("{self}\n")).into_response()
-            }
-            refusal => (status, format!("{refusal}\n")).into_response(),
-        }
-    }
 }

@@ -5,7 +5,7 @@
 
 use axum::http::{HeaderMap, header};
 
-use super::{Refusal, shortened};
+use super::refusal::{Refusal, shortened};
 use crate::model::Protocol;
 
 const MEDIA_TYPE: &str = "application/x-protobuf";
