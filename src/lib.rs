@@ -23,6 +23,7 @@ pub mod server;
 pub mod storage;
 
 pub use promkairos_chunk as chunk;
+pub use promkairos_ingest as ingest;
 pub use promkairos_kairos as kairos;
 pub use promkairos_model::{self as model, limits};
 pub use promkairos_promql as promql;

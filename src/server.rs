@@ -316,9 +316,9 @@ async fn open_patiently(
                 if let Ok(store) = &result {
                     // Cassandra keeps metadata itself, not in the memory of this process.
                     if matches!(config.store, StoreConfig::Embedded) {
-                        api::learn_metadata(state, store).await;
+                        state.ingest().learn_metadata(store).await;
                     }
-                    api::learn_series(state, store).await;
+                    state.ingest().learn_series(store).await;
                 }
                 return result;
             }

@@ -126,7 +126,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::api::remote_write::Intake;
+    use crate::ingest::Intake;
 
     #[tokio::test]
     async fn a_body_that_does_not_come_is_not_waited_for() {

@@ -11,6 +11,7 @@ use axum::extract::{FromRequest, MatchedPath, Request};
 use axum::http::{HeaderMap, Method, header};
 use axum::response::{IntoResponse, Response};
 
+use super::body::receive;
 use super::endpoints::may_have;
 use super::heads::query_of;
 use super::multipart;
@@ -46,7 +47,7 @@ impl FromRequest<Arc<AppState>> for Parameters {
             return Ok(parameters);
         }
         let (most, http) = (state.body_bytes(), &state.metrics.http);
-        let body = state.forms.read(&parts.headers, body, most, http).await;
+        let body = receive(&state.forms, &parts.headers, body, most, http).await;
         let body = body.map_err(IntoResponse::into_response)?;
         match multipart {
             None => {

@@ -15,8 +15,6 @@ use super::admission::{ListPermit, ListPermits};
 use super::error::ApiError;
 use super::evaluator::Evaluator;
 use super::remote_read::gate::{ReadGate, ReadLimits};
-use super::remote_write::ingest_limits::IngestLimits;
-use super::remote_write::intake::Intake;
 use super::request_limit::RequestLimit;
 use super::response_budget::ResponseBudget;
 use super::workers::Workers;
@@ -24,6 +22,7 @@ use crate::config::{
     Ack, AdminApi, AllowedOrigins, GlobalConfig, LimitsConfig, MemoryConfig, QueryConfig,
     StoreConfig, TypeAndUnitLabels, WebConfig,
 };
+use crate::ingest::{Intake, Pipeline};
 use crate::limits::MAX_READ_RESPONSE_BYTES;
 use crate::promql::{QueryMemory, RegexCompiler, Settings, Syntax};
 use crate::storage::cassandra::CassandraStore;
@@ -52,8 +51,6 @@ pub struct AppState {
     pub(super) traces: Traces,
     /// How near the process is to its memory limit.
     pub(super) pressure: Arc<Pressure>,
-    /// Whether a log is in front of the store: then the store refuses new series if memory is short.
-    pub(super) has_log: bool,
     /// Permits for requests whose whole answer is in memory, and the limits of such answers.
     pub(super) turns: RwLock<Arc<ListPermits>>,
     /// Memory for answers that wait for their clients.
@@ -65,9 +62,8 @@ pub struct AppState {
     pub(super) reads: ReadGate,
     /// Threads that decode requests, compile patterns and encode answers.
     pub(super) workers: Workers,
-    pub(super) intake: Intake,
-    /// The limits of remote writes that are settings.
-    pub(super) writes: IngestLimits,
+    /// What every write passes.
+    pub(super) ingest: Pipeline,
     /// Bodies that are forms.
     pub(super) forms: Intake,
     pub(super) admin_api: AdminApi,
@@ -95,6 +91,8 @@ impl AppState {
     pub fn new(metrics: Arc<Metrics>) -> Self {
         let clock = Clock::default();
         metrics.config.taken_over(clock.now_ms());
+        let pressure = Arc::<Pressure>::default();
+        let ingest = Pipeline::new(metrics.clone()).within(Intake::default(), pressure.clone());
         Self {
             store: OnceLock::new(),
             cassandra: OnceLock::new(),
@@ -104,17 +102,15 @@ impl AppState {
             concurrency: RequestLimit::default(),
             metrics,
             traces: Traces::default(),
-            pressure: Arc::default(),
-            has_log: true,
+            pressure,
             turns: RwLock::default(),
             unsent: ResponseBudget::default(),
             read_answer_bytes: MAX_READ_RESPONSE_BYTES,
             read_hints: SelectHints::default(),
             reads: ReadGate::new(ReadLimits::default()),
             workers: Workers::new(),
-            intake: Intake::new(),
-            writes: IngestLimits::default(),
-            forms: Intake::new(),
+            ingest,
+            forms: Intake::default(),
             admin_api: AdminApi::Disabled,
             allowed_origins: AllowedOrigins::default(),
             access: Access::open(),
@@ -157,7 +153,7 @@ impl AppState {
     /// Sets the limits of requests from now on.
     pub fn set_limits(&self, limits: &LimitsConfig) {
         self.concurrency.set(limits.http.requests);
-        self.writes.set(limits.writes);
+        self.ingest.set_limits(limits.writes);
         if self.turns().limits != limits.lists {
             *self.turns.write() = Arc::new(ListPermits::new(limits.lists));
         }
@@ -165,7 +161,7 @@ impl AppState {
 
     /// Most bytes of a request body, of any kind.
     pub(super) fn body_bytes(&self) -> usize {
-        self.writes.limits().body_bytes
+        self.ingest.limits().body_bytes
     }
 
     /// The permits for requests that start now.
@@ -234,10 +230,10 @@ impl AppState {
         Self {
             concurrency: RequestLimit::within(pressure.clone()),
             unsent: ResponseBudget::new(&pressure),
+            ingest: self.ingest.within(room(), pressure.clone()),
             pressure,
             read_answer_bytes: bytes(memory.read_answer()),
             read_hints,
-            intake: room(),
             forms: room(),
             reads,
             evaluator: RwLock::new(Arc::new(evaluator)),
@@ -247,7 +243,12 @@ impl AppState {
 
     /// Sets which store takes the writes.
     pub fn with_store(self, store: &StoreConfig) -> Self {
-        Self { has_log: !matches!(store, StoreConfig::Cassandra { ack: Ack::Store, .. }), ..self }
+        match store {
+            StoreConfig::Cassandra { ack: Ack::Store, .. } => {
+                Self { ingest: self.ingest.over_store_without_log(), ..self }
+            }
+            _ => self,
+        }
     }
 
     /// Sets the limits of concurrent remote reads.
@@ -311,9 +312,9 @@ impl AppState {
         levels
     }
 
-    /// Updates the metrics of active series, and forgets inactive series.
-    pub fn publish_active_series(&self) {
-        self.writes.publish(&self.metrics);
+    /// What every write passes.
+    pub fn ingest(&self) -> &Pipeline {
+        &self.ingest
     }
 
     /// If a query result waits for memory that other results hold, aborts a result that its client does not read.
@@ -325,7 +326,8 @@ impl AppState {
 
     /// The parts that hold memory, with their bytes.
     pub fn held_by_part(&self) -> [(&'static str, u64); 6] {
-        let intakes = [&self.intake, &self.forms, &self.reads.bodies].map(|intake| intake.held());
+        let intakes =
+            [self.ingest.intake(), &self.forms, &self.reads.bodies].map(|intake| intake.held());
         let counted = |bytes: i64| u64::try_from(bytes).unwrap_or(0);
         [
             ("series", counted(self.metrics.head.series_bytes.get())),
@@ -399,7 +401,8 @@ mod tests {
         let state = AppState::new(metrics.clone()).with_admin_api(AdminApi::Enabled);
         let mut reads = ReadGate::new(ReadLimits::default());
         reads.bodies = hasty();
-        let state = AppState { intake: hasty(), forms: hasty(), reads, ..state };
+        let ingest = Pipeline::new(metrics.clone()).within(hasty(), Arc::default());
+        let state = AppState { ingest, forms: hasty(), reads, ..state };
         state.open(Arc::new(MemoryStore::new()));
         let request = Request::post(path)
             .header(header::CONTENT_TYPE, content_type)

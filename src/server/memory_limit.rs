@@ -65,7 +65,7 @@ async fn look_again_and_again(state: Arc<AppState>, stopped: watch::Receiver<boo
         }
         metrics.level.set(level as i64);
         publish(&state);
-        state.publish_active_series();
+        state.ingest().publish();
         state.make_room_for_results();
         let is_under_way = relief.as_ref().is_some_and(|relief| !relief.is_finished());
         if !is_under_way && pace.is_due(level, Instant::now()) {

@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use crate::api::error::ApiError;
-use crate::api::remote_write::Intake;
+use crate::ingest::Intake;
 use crate::limits::{
     ANSWER_STALL, MAX_CONCURRENT_READS, READ_WAIT, READS_PER_SAMPLE_READ, RETRY_AFTER,
 };
@@ -57,7 +57,7 @@ impl ReadGate {
     pub(crate) fn new(limits: ReadLimits) -> Self {
         Self {
             all: Arc::new(Semaphore::new(limits.at_once.min(Semaphore::MAX_PERMITS))),
-            bodies: Intake::new(),
+            bodies: Intake::default(),
             samples: Arc::new(Semaphore::new(limits.sample_reads())),
             limits,
         }

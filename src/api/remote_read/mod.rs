@@ -24,17 +24,30 @@ use axum::response::{IntoResponse, Response};
 use tokio::time::Instant;
 use tracing::{Instrument, info_span};
 
+use super::body::receive;
 use super::patterns;
 use super::proto::v1::read_request::ResponseType;
-use super::remote_write::{DECODED_SIZE, Refusal, check_decoded};
+use super::request_error::RequestError;
 use super::slow::Watch;
 use super::state::AppState;
 use super::workers::Caller;
+use crate::ingest::{DECODED_SIZE, Refusal};
 use crate::limits::MAX_DECODED_BYTES;
 use crate::model::PatternSet;
+use crate::wire::{WireError, snappy};
 
 pub use gate::ReadLimits;
 use request::{Query, ReadRequest};
+
+/// Refuses a block that declares more than `most` bytes. The decoder refuses malformed blocks.
+fn check_decoded(block: &[u8], most: usize) -> Result<(), Refusal> {
+    match snappy::declared_len(block) {
+        Ok(declared) | Err(WireError::TooLarge { declared, .. }) if declared > most => {
+            Err(Refusal::decoded(declared as u64, most))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// `POST /api/v1/read`. As in Prometheus, `Content-Type` and `Content-Encoding` are ignored: a body
 /// that is not a snappy block with a request is refused with 400.
@@ -42,16 +55,18 @@ pub(super) async fn remote_read(
     State(state): State<Arc<AppState>>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Refusal> {
+) -> Result<Response, RequestError> {
     state.pressure.check_read()?;
     let gate = &state.reads;
-    let body = gate.bodies.read(&headers, body, state.body_bytes(), &state.metrics.http).await?;
-    let most = state.writes.limits().decoded_bytes;
+    let limits = state.ingest.limits();
+    let http = &state.metrics.http;
+    let body = receive(&gate.bodies, &headers, body, limits.body_bytes, http).await?;
+    let most = limits.decoded_bytes;
     if let Err(refused) = check_decoded(&body.bytes, most) {
         state.metrics.http.limits.reached(DECODED_SIZE);
         // Beyond the largest value of the setting the decoder refuses the body, in Prometheus' words.
         if most < MAX_DECODED_BYTES {
-            return Err(refused);
+            return Err(refused.into());
         }
     }
     let store = state.store()?.clone();
@@ -113,7 +128,6 @@ mod tests {
     use crate::storage::SharedStore;
     use crate::storage::memory::MemoryStore;
     use crate::telemetry::Metrics;
-    use crate::wire::snappy;
 
     // The runtime has one thread and the store never waits: work on this thread is done after one
     // poll, and only work for the workers is pending while they have no permit.

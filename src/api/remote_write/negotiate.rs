@@ -5,7 +5,8 @@
 
 use axum::http::{HeaderMap, header};
 
-use super::refusal::{Refusal, shortened};
+use super::respond::shortened;
+use crate::api::request_error::RequestError;
 use crate::model::Protocol;
 
 const MEDIA_TYPE: &str = "application/x-protobuf";
@@ -13,13 +14,13 @@ const MESSAGE_V1: &str = "prometheus.WriteRequest";
 const MESSAGE_V2: &str = "io.prometheus.write.v2.Request";
 
 /// The protocol that `Content-Type` names; version 1 if there is no header.
-pub(super) fn protocol(headers: &HeaderMap) -> Result<Protocol, Refusal> {
+pub(super) fn protocol(headers: &HeaderMap) -> Result<Protocol, RequestError> {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(Protocol::V1) };
     let text = value.to_str().unwrap_or("\u{fffd}");
     by_type(text).map_err(|what| {
         let text = shortened(text.into(), 128);
         let known = format!("{MEDIA_TYPE}, with proto={MESSAGE_V1} or proto={MESSAGE_V2}");
-        Refusal::UnsupportedType(format!("content type {text:?}: {what}; accepted is {known}"))
+        RequestError::UnsupportedType(format!("content type {text:?}: {what}; accepted is {known}"))
     })
 }
 
@@ -60,7 +61,7 @@ pub(super) enum Encoding {
 const VICTORIA_METRICS: &str = "x-victoriametrics-remote-write-version";
 
 /// The compression that `Content-Encoding` names; fails if it is not supported.
-pub(super) fn encoding(headers: &HeaderMap, protocol: Protocol) -> Result<Encoding, Refusal> {
+pub(super) fn encoding(headers: &HeaderMap, protocol: Protocol) -> Result<Encoding, RequestError> {
     let Some(value) = headers.get(header::CONTENT_ENCODING) else { return Ok(Encoding::Snappy) };
     let may_be_zstd = protocol == Protocol::V1 && headers.contains_key(VICTORIA_METRICS);
     match value.as_bytes() {
@@ -69,7 +70,7 @@ pub(super) fn encoding(headers: &HeaderMap, protocol: Protocol) -> Result<Encodi
         other => {
             let other = shortened(String::from_utf8_lossy(other).into_owned(), 128);
             let text = format!("content encoding {other:?} is not accepted, only snappy is");
-            Err(Refusal::UnsupportedType(text))
+            Err(RequestError::UnsupportedType(text))
         }
     }
 }

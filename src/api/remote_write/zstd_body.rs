@@ -6,49 +6,43 @@
 use zstd::bulk::Decompressor;
 use zstd::zstd_safe::get_frame_content_size;
 
-use super::Refusal;
-use super::intake::{Intake, ReceivedBody, beyond_decoded, run_long};
-use crate::wire::{WireError, snappy};
+use super::parser::parse_error;
+use crate::api::request_error::RequestError;
+use crate::ingest::{Intake, ReceivedBody, Refusal, run_long};
+use crate::wire::snappy;
 
-impl Intake {
-    /// The body as a snappy block, if its content has at most `most` bytes.
-    pub(super) async fn as_snappy<'a>(
-        &'a self,
-        body: ReceivedBody<'a>,
-        most: usize,
-    ) -> Result<ReceivedBody<'a>, Refusal> {
-        let declared = get_frame_content_size(&body.bytes).ok().flatten();
-        let declared = declared.ok_or(WireError::Zstd)?;
-        let length = usize::try_from(declared).unwrap_or(usize::MAX);
-        if length > most {
-            return Err(beyond_decoded(declared, most));
-        }
-        let room = self.room_for(length).await?;
-        let block = run_long(length, || {
-            let content = Decompressor::new()
-                .and_then(|mut zstd| zstd.decompress(&body.bytes, length))
-                .map_err(|_| WireError::Zstd)?;
-            snappy::compress(&content)
-        })?;
-        drop(room);
-        self.in_place(body, block.into())
+/// The body as a snappy block, if its content has at most `most` bytes.
+pub(super) async fn as_snappy<'a>(
+    intake: &'a Intake,
+    body: ReceivedBody<'a>,
+    most: usize,
+) -> Result<ReceivedBody<'a>, RequestError> {
+    let declared = get_frame_content_size(&body.bytes).ok().flatten();
+    let declared = declared.ok_or(RequestError::Zstd)?;
+    let length = usize::try_from(declared).unwrap_or(usize::MAX);
+    if length > most {
+        return Err(Refusal::decoded(declared, most).into());
     }
+    let room = intake.room_for(length).await?;
+    let block = run_long(length, || {
+        let content = Decompressor::new()
+            .and_then(|mut zstd| zstd.decompress(&body.bytes, length))
+            .map_err(|_| RequestError::Zstd)?;
+        let block = snappy::compress(&content);
+        block.map_err(|error| RequestError::Refused(parse_error(error).into()))
+    })?;
+    drop(room);
+    Ok(intake.in_place(body, block.into())?)
 }
 
 #[cfg(test)]
 mod tests {
-    use axum::body::Body;
-    use axum::http::HeaderMap;
-
     use super::*;
-    use crate::telemetry::Metrics;
 
     async fn read(frame: Vec<u8>, most: usize) -> Result<Vec<u8>, String> {
-        let intake = Intake::new();
-        let metrics = Metrics::new().http;
-        let body = intake.read(&HeaderMap::new(), Body::from(frame), 1 << 20, &metrics).await;
-        let body = body.expect("it is read");
-        let block = intake.as_snappy(body, most).await.map_err(|refusal| refusal.to_string())?;
+        let intake = Intake::default();
+        let body = intake.hold(frame.into(), 1 << 20).await.expect("room");
+        let block = as_snappy(&intake, body, most).await.map_err(|error| error.to_string())?;
         let mut content = Vec::new();
         Ok(snappy::decompress(&block.bytes, &mut content).expect("a block").to_vec())
     }

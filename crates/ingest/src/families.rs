@@ -12,9 +12,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
 use parking_lot::RwLock;
-
-use crate::limits::FAMILY_BYTES;
-use crate::model::{Metadata, RejectReason, Rejections, ShownSize, WriteBatch};
+use promkairos_model::limits::FAMILY_BYTES;
+use promkairos_model::{Metadata, RejectReason, Rejections, ShownSize, WriteBatch};
 
 /// The setting that limits metadata.
 const SETTING: &str = "max-metadata-size";
@@ -114,7 +113,7 @@ fn size_of(family: &str, help: &str, unit: &str) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{MetadataEntry, MetricType, Target};
+    use promkairos_model::{MetadataEntry, MetricType, Target};
 
     /// The targets of the refused families among `sent`, pairs of family and help.
     fn send(families: &Families, most: usize, sent: &[(&str, &str)]) -> Vec<Target> {

@@ -4,21 +4,21 @@
 //! whatever the limits are; an inactive series is validated and counted, and refused beyond a limit.
 //! Limits may change at any time, so series are counted even without limits.
 //!
-//! After a start the guard learns the series of the last hour from the store (`limiter_warmup`); until then it
+//! After a start the limiter learns the series of the last hour from the store (`limiter_warmup`); until then it
 //! refuses no series for their number. Series that the store refuses for lack of memory are not counted.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Instant;
 
 use parking_lot::RwLock;
-use xxhash_rust::xxh3::xxh3_64;
-
-use super::active::ActiveSeries;
-use crate::config::WriteLimits;
-use crate::model::{
+use promkairos_model::{
     LabelError, LabelLimits, Labels, METRIC_NAME, RawLabels, RejectReason, Rejections, ShownSize,
     WriteBatch,
 };
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::active::ActiveSeries;
+use super::settings::WriteLimits;
 
 /// How long a series stays active, in minutes.
 const ACTIVE: u32 = 60;
@@ -30,9 +30,13 @@ const SWEEP: u32 = 5;
 const LEARNED_AT_ONCE: usize = 4_096;
 
 /// The settings that limit the number of series.
-pub(super) const SETTINGS: [&str; 2] = [ALL, OF_METRIC];
 const ALL: &str = "max-active-series";
 const OF_METRIC: &str = "max-active-series-per-metric";
+
+/// Whether this is a setting that limits the number of series: a series beyond it may be accepted later.
+pub fn is_series_limit(setting: &str) -> bool {
+    [ALL, OF_METRIC].contains(&setting)
+}
 
 /// All active series.
 pub(super) struct SeriesLimiter {
@@ -59,7 +63,7 @@ enum Beyond {
 }
 
 impl SeriesLimiter {
-    /// A guard without any series.
+    /// A limiter without any series.
     pub(super) fn new(begun: Instant) -> Self {
         Self {
             begun,
@@ -79,7 +83,7 @@ impl SeriesLimiter {
         self.active.read().most_of_a_metric()
     }
 
-    /// Sets whether the guard is still learning; while it is, it refuses no series for their number.
+    /// Sets whether the limiter is still learning; while it is, it refuses no series for their number.
     pub(super) fn set_learning(&self, learns: bool) {
         self.learns.store(learns, Ordering::Relaxed);
     }
@@ -293,8 +297,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::limits::LABEL_LIMITS;
-    use crate::model::SeriesEntry;
+    use promkairos_model::SeriesEntry;
+    use promkairos_model::limits::LABEL_LIMITS;
 
     /// Writes to series `host` of metrics, and returns the reasons of refused ones.
     struct Sender {

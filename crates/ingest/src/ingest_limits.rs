@@ -1,37 +1,35 @@
-//! The limits of remote writes that are settings, and the check of a request against them.
+//! The limits of writes that are settings, and the check of a request against them.
 //!
 //! Limits may change while the server runs; a request is judged by the limits when it is decoded.
 
 use std::time::Instant;
 
 use parking_lot::RwLock;
+use promkairos_model::{
+    MAX_SAMPLE_AGE, MAX_SAMPLE_LEAD, RETENTION, RejectReason, Rejections, WriteBatch,
+};
+use promkairos_storage::MEMORY_LIMIT;
+use promkairos_telemetry::Metrics;
 
 use super::families::Families;
 use super::rate::Rate;
-use super::refusal::{Refusal, SAMPLES_PER_SECOND};
-use super::series_limiter::{self, SeriesLimiter};
+use super::refusal::{Refusal, SAMPLES_PER_REQUEST, SAMPLES_PER_SECOND, SERIES_PER_REQUEST};
+use super::series_limiter::{SeriesLimiter, beyond_setting};
+use super::settings::WriteLimits;
 use super::throttled_log::ThrottledLog;
-use crate::config::WriteLimits;
-use crate::model::{
-    MAX_SAMPLE_AGE, MAX_SAMPLE_LEAD, RETENTION, RejectReason, Rejections, WriteBatch,
-};
-use crate::storage::MEMORY_LIMIT;
-use crate::telemetry::Metrics;
 
-/// The settings that limit one request.
-pub(super) const SERIES_PER_REQUEST: &str = "max-series-per-request";
-pub(super) const SAMPLES_PER_REQUEST: &str = "max-samples-per-request";
+/// The kinds of refused parts, as the log names them.
+const SERIES: &str = "series";
+const SAMPLES: &str = "samples";
+const METADATA: &str = "metadata entries";
 
 /// The checks between a decoded request and the store.
-pub(crate) struct IngestLimits {
+pub(super) struct IngestLimits {
     limits: RwLock<WriteLimits>,
-    pub(super) guard: SeriesLimiter,
+    pub(super) series: SeriesLimiter,
     pub(super) families: Families,
     rate: Rate,
-    told: ThrottledLog,
-    told_of_samples: ThrottledLog,
-    told_of_metadata: ThrottledLog,
-    told_of_requests: ThrottledLog,
+    log: ThrottledLog,
 }
 
 impl Default for IngestLimits {
@@ -39,41 +37,35 @@ impl Default for IngestLimits {
         let now = Instant::now();
         Self {
             limits: RwLock::default(),
-            guard: SeriesLimiter::new(now),
+            series: SeriesLimiter::new(now),
             families: Families::default(),
             rate: Rate::new(now),
-            told: ThrottledLog::new("series"),
-            told_of_samples: ThrottledLog::new("samples"),
-            told_of_metadata: ThrottledLog::new("metadata entries"),
-            told_of_requests: ThrottledLog::new("remote writes"),
+            log: ThrottledLog::default(),
         }
     }
 }
 
 impl IngestLimits {
     /// The limits in force.
-    pub(crate) fn limits(&self) -> WriteLimits {
+    pub(super) fn limits(&self) -> WriteLimits {
         *self.limits.read()
     }
 
     /// Replaces the limits.
-    pub(crate) fn set(&self, limits: WriteLimits) {
+    pub(super) fn set(&self, limits: WriteLimits) {
         *self.limits.write() = limits;
     }
 
     /// Forgets inactive series from time to time, sets the metrics of active series and metadata, and logs
     /// refusals that are due.
-    pub(crate) fn publish(&self, metrics: &Metrics) {
+    pub(super) fn publish(&self, metrics: &Metrics) {
         let now = Instant::now();
-        self.guard.sweep(now);
-        self.told.catch_up(now);
-        self.told_of_samples.catch_up(now);
-        self.told_of_metadata.catch_up(now);
-        self.told_of_requests.catch_up(now);
+        self.series.sweep(now);
+        self.log.catch_up(now);
         let ingest = &metrics.ingest;
         ingest.metadata_bytes.set(self.families.bytes() as i64);
-        ingest.active_series.set(self.guard.active() as i64);
-        ingest.active_series_of_a_metric.set(self.guard.most_of_a_metric() as i64);
+        ingest.active_series.set(self.series.active() as i64);
+        ingest.active_series_of_a_metric.set(self.series.most_of_a_metric() as i64);
         let limits = self.limits();
         let shown = |limit: Option<u64>| limit.unwrap_or(0) as i64;
         ingest.active_series_limit.set(shown(limits.active_series));
@@ -81,36 +73,42 @@ impl IngestLimits {
     }
 
     /// Logs, throttled, that a whole request is refused.
-    pub(super) fn tell(&self, kind: &'static str, why: &Refusal) {
-        self.told_of_requests.count(kind, 1, why.to_string(), Instant::now());
+    pub(super) fn log_request(&self, requests: &'static str, kind: &'static str, why: String) {
+        self.log.count(requests, kind, 1, why, Instant::now());
     }
 
     /// Logs, throttled, the series that the store refuses because memory is short.
-    pub(super) fn tell_of_memory(&self, refused: &Rejections) {
+    pub(super) fn log_short_memory(&self, refused: &Rejections) {
         let short = refused.counts().iter().find(|(word, _)| *word == MEMORY_LIMIT);
         if let Some(&(setting, count)) = short {
-            Self::tell_of_part(&self.told, refused, setting, count);
+            self.log_part(SERIES, refused, setting, count);
         }
     }
 
     /// Counts and logs, throttled, the parts of a request that are refused for a setting.
-    fn tell_of_parts(&self, told: &ThrottledLog, refused: &Rejections, metrics: &Metrics) {
+    fn note_parts(&self, what: &'static str, refused: &Rejections, metrics: &Metrics) {
         let is_setting = |word: &str| !RejectReason::WORDS.contains(&word);
         for &(setting, count) in refused.counts().iter().filter(|(word, _)| is_setting(word)) {
             metrics.http.limits.add(setting, count);
-            let told = match setting {
-                MAX_SAMPLE_AGE | MAX_SAMPLE_LEAD | RETENTION => &self.told_of_samples,
-                _ => told,
+            let what = match setting {
+                MAX_SAMPLE_AGE | MAX_SAMPLE_LEAD | RETENTION => SAMPLES,
+                _ => what,
             };
-            Self::tell_of_part(told, refused, setting, count);
+            self.log_part(what, refused, setting, count);
         }
     }
 
-    fn tell_of_part(told: &ThrottledLog, refused: &Rejections, setting: &'static str, count: u64) {
+    fn log_part(
+        &self,
+        what: &'static str,
+        refused: &Rejections,
+        setting: &'static str,
+        count: u64,
+    ) {
         let last = refused.kept().iter().rfind(|reject| reject.reason.as_str() == setting);
         let last =
             last.map_or_else(|| format!("beyond the setting {setting}"), ToString::to_string);
-        told.count(setting, count, last, Instant::now());
+        self.log.count(what, setting, count, last, Instant::now());
     }
 
     /// Refuses a request that is too large, and removes refused series and metadata from other requests.
@@ -140,15 +138,15 @@ impl IngestLimits {
                 Refusal::TooFast { most, retry_after }
             })?;
         }
-        let refused = self.guard.judge(limits, store_refuses_new, batch, now);
-        metrics.ingest.active_series.set(self.guard.active() as i64);
-        // The decoder does not know the names of settings.
-        batch.rejections.reword(|why| series_limiter::beyond_setting(why, &limits.labels));
+        let refused = self.series.judge(limits, store_refuses_new, batch, now);
+        metrics.ingest.active_series.set(self.series.active() as i64);
+        // The parser does not know the names of settings.
+        batch.rejections.reword(|why| beyond_setting(why, &limits.labels));
         batch.rejections.extend(refused);
-        self.tell_of_parts(&self.told, &batch.rejections, metrics);
+        self.note_parts(SERIES, &batch.rejections, metrics);
         let refused = self.families.judge(limits.metadata_bytes, batch);
         metrics.ingest.metadata_bytes.set(self.families.bytes() as i64);
-        self.tell_of_parts(&self.told_of_metadata, &refused, metrics);
+        self.note_parts(METADATA, &refused, metrics);
         batch.rejections.extend(refused);
         Ok(())
     }

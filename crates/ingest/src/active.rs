@@ -2,7 +2,7 @@
 //!
 //! A write to known series only reads the table: it takes no lock for a series and allocates nothing.
 //! Senders name their series in the same order each time, so the series that followed the previous one
-//! last time is tried first; that saves a lookup in distant memory. The guard defines minutes and decides
+//! last time is tried first; that saves a lookup in distant memory. The series limiter defines minutes and decides
 //! which new series are accepted.
 
 use std::collections::HashMap;
