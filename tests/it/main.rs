@@ -23,6 +23,7 @@ mod fuzz;
 mod grafana;
 mod head;
 mod heads;
+mod ingest;
 mod kairos;
 mod kairosdb;
 mod kill;
