@@ -6,11 +6,11 @@ use xxhash_rust::xxh3::Xxh3;
 
 /// The hash of some parts, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) struct Identity(u128);
+pub(crate) struct Identity(u128);
 
 impl Identity {
     /// Hashes parts. Their lengths are hashed too, so that the borders of parts count.
-    pub(super) fn of(parts: &[&[u8]]) -> Self {
+    pub(crate) fn of(parts: &[&[u8]]) -> Self {
         let mut hasher = Xxh3::new();
         for part in parts {
             hasher.update(&(part.len() as u64).to_le_bytes());
@@ -20,7 +20,7 @@ impl Identity {
     }
 
     /// The hash of this identity and some parts, in order.
-    pub(super) fn and(self, parts: &[&[u8]]) -> Self {
+    pub(crate) fn and(self, parts: &[&[u8]]) -> Self {
         let mut hasher = Xxh3::new();
         hasher.update(&self.0.to_le_bytes());
         hasher.update(&Self::of(parts).0.to_le_bytes());
@@ -28,7 +28,7 @@ impl Identity {
     }
 
     /// The hash of this identity and another, in order.
-    pub(super) fn join(self, other: Self) -> Self {
+    pub(crate) fn join(self, other: Self) -> Self {
         let mut bytes = [0; 32];
         bytes[..16].copy_from_slice(&self.0.to_le_bytes());
         bytes[16..].copy_from_slice(&other.0.to_le_bytes());
@@ -36,12 +36,12 @@ impl Identity {
     }
 
     /// The low 64 bits, for a hash table.
-    pub(super) fn short(self) -> u64 {
+    pub(crate) fn short(self) -> u64 {
         self.0 as u64
     }
 
     /// The hash of this identity and a number.
-    pub(super) fn with(self, number: i64) -> Self {
+    pub(crate) fn with(self, number: i64) -> Self {
         let mut bytes = [0; 24];
         bytes[..16].copy_from_slice(&self.0.to_le_bytes());
         bytes[16..].copy_from_slice(&number.to_le_bytes());

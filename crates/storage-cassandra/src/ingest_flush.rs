@@ -5,14 +5,14 @@
 //! good goes to the quarantine file, so that it never blocks the log. A table that is dropped, altered
 //! or forbidden fails the flush instead: the rows are not at fault.
 
-use super::index_writer::RefusedSeries;
-use super::late_write_tracker::LateWrites;
-use super::plan::planner::Planner;
-use super::plan::{Plan, PlannedRow, UnplacedValue};
-use super::quarantine::{CellText, RefusedPoint};
-use super::shared::Shared;
-use super::stamp::now_ms;
-use super::writer::{RefusedRow, pause};
+use crate::cql::stamp::now_ms;
+use crate::index::writer::RefusedSeries;
+use crate::points::late_write_tracker::LateWrites;
+use crate::points::plan::planner::Planner;
+use crate::points::plan::{Plan, PlannedRow, UnplacedValue};
+use crate::points::writer::{RefusedRow, pause};
+use crate::quarantine::{CellText, RefusedPoint};
+use crate::shared::Shared;
 use promkairos_kairos::RowSpec;
 use promkairos_kairos::index::MetadataRow;
 use promkairos_model::{Exemplar, Labels, Rejections, WriteOutcome};
@@ -28,7 +28,7 @@ const FAMILIES_IN_TIME: usize = 1_000;
 
 impl Shared {
     /// [`Store::ingest_flush`](promkairos_storage::Store::ingest_flush)
-    pub(super) async fn ingest_flush(&self, flush: Flush<'_>) -> Result<FlushOutcome, StoreError> {
+    pub(crate) async fn ingest_flush(&self, flush: Flush<'_>) -> Result<FlushOutcome, StoreError> {
         let mut late = LateWrites::default();
         let absorbed = self.flush_all(flush, &mut late).await;
         let raised = self.end_late_writes(late).await;

@@ -10,9 +10,9 @@ use std::collections::HashMap;
 
 use scylla::client::session::Session;
 
-use super::index_memory::{Expiry, NEVER};
-use super::options::{Options, OptionsError};
-use super::plan::Plan;
+use crate::index::memory::{Expiry, NEVER};
+use crate::options::{Options, OptionsError};
+use crate::points::plan::Plan;
 use promkairos_kairos::RowSpec;
 use promkairos_model::limits::MAX_TTL_SECONDS;
 use promkairos_model::{METRIC_NAME, MatchOp, Matcher};
@@ -26,7 +26,7 @@ const MARGIN: i64 = 600;
 
 /// The TTLs of a keyspace.
 #[derive(Debug)]
-pub(super) struct Lifetimes {
+pub(crate) struct Lifetimes {
     /// Seconds; 0 = for ever.
     of_others: u32,
     /// The first pattern that matches applies.
@@ -43,7 +43,7 @@ pub(super) struct Lifetimes {
 
 impl Lifetimes {
     /// Refuses invalid patterns, and TTLs that no Cassandra accepts.
-    pub(super) fn new(options: &Options) -> Result<Self, OptionsError> {
+    pub(crate) fn new(options: &Options) -> Result<Self, OptionsError> {
         let lifetimes = Self {
             of_others: options.ttl_seconds,
             patterns: patterns(&options.ttl_by_metric)?,
@@ -57,7 +57,7 @@ impl Lifetimes {
 
     /// The same keyspace with other TTLs from `now` (seconds since 1970) on. Refuses TTLs that the
     /// server would refuse.
-    pub(super) fn renewed(
+    pub(crate) fn renewed(
         &self,
         of_others: u32,
         by_metric: &[(String, u32)],
@@ -80,7 +80,7 @@ impl Lifetimes {
     }
 
     /// Sets the row width of the keyspace that was opened.
-    pub(super) fn cut_by(&mut self, spec: RowSpec) {
+    pub(crate) fn cut_by(&mut self, spec: RowSpec) {
         self.index_extra = spec.index_ttl_seconds();
         self.width = spec.width() / 1000;
     }
@@ -108,19 +108,19 @@ impl Lifetimes {
     }
 
     /// Asks the server how late rows may expire, and refuses TTLs that it would refuse.
-    pub(super) async fn ask(&mut self, session: &Session, now: i64) -> Result<(), OptionsError> {
+    pub(crate) async fn ask(&mut self, session: &Session, now: i64) -> Result<(), OptionsError> {
         self.mode = compatibility_mode(session).await;
         self.limit(now)
     }
 
     /// The TTL of a metric's data in seconds; 0 = for ever.
-    pub(super) fn of(&self, metric: &str) -> u32 {
+    pub(crate) fn of(&self, metric: &str) -> u32 {
         let found = self.patterns.iter().find(|(pattern, _)| pattern.matches(metric));
         found.map_or(self.of_others, |(_, ttl)| *ttl)
     }
 
     /// The TTL of each series of a plan.
-    pub(super) fn of_series(&self, plan: &Plan) -> Vec<u32> {
+    pub(crate) fn of_series(&self, plan: &Plan) -> Vec<u32> {
         if self.patterns.is_empty() {
             return vec![self.of_others; plan.series.len()];
         }
@@ -131,7 +131,7 @@ impl Lifetimes {
 
     /// TTL and expiry of an index row that is written now over data with this TTL; `now` is in
     /// seconds since 1970.
-    pub(super) fn of_index(&self, ttl: u32, over: Over, now: i64) -> (i32, Expiry) {
+    pub(crate) fn of_index(&self, ttl: u32, over: Over, now: i64) -> (i32, Expiry) {
         if ttl == 0 {
             return (0, NEVER);
         }
@@ -145,7 +145,7 @@ impl Lifetimes {
     }
 
     /// Until when index rows over data with this TTL must last, as far as Cassandra accepts it.
-    pub(super) fn index_needed(&self, ttl: u32, over: Over, now: i64) -> Expiry {
+    pub(crate) fn index_needed(&self, ttl: u32, over: Over, now: i64) -> Expiry {
         let last = match (ttl, over) {
             (0, _) => return NEVER,
             (_, Over::Accepted) => now,
@@ -171,7 +171,7 @@ fn patterns(by_metric: &[(String, u32)]) -> Result<Vec<(Matcher, u32)>, OptionsE
 
 /// The data that index rows lead to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Over {
+pub(crate) enum Over {
     /// Data that is accepted now.
     Accepted,
     /// All data that is accepted in a window that begins in this many seconds.
@@ -180,7 +180,7 @@ pub(super) enum Over {
 
 /// The TTL to send for a cell that was accepted at `stamp`, in milliseconds: 0 = none. None when
 /// the cell has expired already.
-pub(super) fn ttl_left(ttl_seconds: u32, now: i64, stamp: i64) -> Option<i32> {
+pub(crate) fn ttl_left(ttl_seconds: u32, now: i64, stamp: i64) -> Option<i32> {
     if ttl_seconds == 0 {
         return Some(0);
     }
@@ -191,7 +191,7 @@ pub(super) fn ttl_left(ttl_seconds: u32, now: i64, stamp: i64) -> Option<i32> {
 
 /// The latest expiry that is safe on this server. A server that does not say that it holds later
 /// expiries may refuse them.
-pub(super) async fn last_expiry(session: &Session) -> Expiry {
+pub(crate) async fn last_expiry(session: &Session) -> Expiry {
     match compatibility_mode(session).await.as_deref() {
         Some("NONE") => NEVER,
         _ => LAST_SECOND,

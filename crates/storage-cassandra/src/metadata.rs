@@ -5,16 +5,16 @@
 
 use std::ops::ControlFlow;
 
-use super::executor::unreadable;
-use super::shared::Shared;
-use super::statements::Prepared;
+use crate::cql::executor::unreadable;
+use crate::cql::statements::Prepared;
+use crate::shared::Shared;
 use promkairos_kairos::index::MetadataRow;
 use promkairos_model::{Metadata, with_parts_joined};
 use promkairos_storage::StoreError;
 
 impl Shared {
     /// [`Store::metadata`](promkairos_storage::Store::metadata)
-    pub(super) async fn metadata(
+    pub(crate) async fn metadata(
         &self,
         family: Option<&str>,
         limit: usize,

@@ -13,15 +13,15 @@ use async_trait::async_trait;
 use futures::future::join_all;
 use scylla::client::session::Session;
 
-use super::each_node::{first_row, nodes};
-use super::options::{Options, Role};
-use super::shared::Shared;
-use super::spec;
+use crate::cql::each_node::{first_row, nodes};
+use crate::options::{Options, Role};
+use crate::schema::spec;
+use crate::shared::Shared;
 use promkairos_model::limits::RETRY_AFTER;
 use promkairos_storage::{Starts, StoreError, Unsynced};
 
 /// The nodes of an opened keyspace.
-pub(super) struct Nodes(pub(super) Arc<Shared>);
+pub(crate) struct Nodes(pub(crate) Arc<Shared>);
 
 #[async_trait]
 impl Unsynced for Nodes {
@@ -69,7 +69,7 @@ async fn starts(session: &Session, options: &Options) -> Result<Starts, StoreErr
 }
 
 /// Forgets which index rows exist when a node was restarted: it may have lost them.
-pub(super) async fn forget_after_restart(shared: &Arc<Shared>, known: &mut Starts) {
+pub(crate) async fn forget_after_restart(shared: &Arc<Shared>, known: &mut Starts) {
     let Ok(now) = starts(&shared.executor.session, &shared.options).await else { return };
     let was_started =
         |(node, start): (&String, &i64)| known.get(node).is_some_and(|known| known != start);

@@ -43,7 +43,7 @@ struct Lines {
 
 /// A point that is refused.
 #[derive(serde::Serialize)]
-pub(super) struct RefusedPoint<'a> {
+pub(crate) struct RefusedPoint<'a> {
     metric: &'a str,
     tags: Tags<'a>,
     timestamp: i64,
@@ -56,7 +56,7 @@ pub(super) struct RefusedPoint<'a> {
 }
 
 impl<'a> RefusedPoint<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         labels: &'a Labels,
         timestamp: i64,
         (data_type, value): (&'a DataType, CellText<'a>),
@@ -76,7 +76,7 @@ impl<'a> RefusedPoint<'a> {
     }
 
     /// The point as a line, with its line break.
-    pub(super) fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         let json = serde_json::to_string(self);
         json.expect("texts and numbers are always JSON") + "\n"
     }
@@ -97,7 +97,7 @@ impl Serialize for Tags<'_> {
 }
 
 /// A finite double as a number, any other cell in hex, and a point without a cell as text.
-pub(super) enum CellText<'a> {
+pub(crate) enum CellText<'a> {
     Number(f64),
     Hex(&'a [u8]),
     Text(&'a str),
@@ -105,7 +105,7 @@ pub(super) enum CellText<'a> {
 
 impl<'a> CellText<'a> {
     /// The text of a value in the encoding of its cell.
-    pub(super) fn of(data_type: &DataType, value: &'a [u8]) -> Self {
+    pub(crate) fn of(data_type: &DataType, value: &'a [u8]) -> Self {
         match (data_type, value.try_into()) {
             (DataType::Double, Ok(bytes)) => Self::Number(f64::from_be_bytes(bytes)),
             _ => Self::Hex(value),

@@ -21,11 +21,11 @@ const KNOWN_FOR: Duration = Duration::from_secs(120);
 
 /// The refusals since the last stored write.
 #[derive(Default)]
-pub(super) struct RefusedWrites(Mutex<Option<Refusals>>);
+pub(crate) struct RefusedWrites(Mutex<Option<Refusals>>);
 
 /// The content of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Brings {
+pub(crate) enum Brings {
     /// Metadata alone, as in all writes to a cluster for metadata.
     Metadata,
     /// Points.
@@ -44,7 +44,7 @@ struct Refusals {
 
 impl RefusedWrites {
     /// Notes the result of a write.
-    pub(super) fn note(
+    pub(crate) fn note(
         &self,
         brings: Brings,
         written: &Result<WriteOutcome, StoreError>,
@@ -68,7 +68,7 @@ impl RefusedWrites {
     }
 
     /// Fails while refusals are lasting.
-    pub(super) fn check(&self, now: Instant) -> Result<(), StoreError> {
+    pub(crate) fn check(&self, now: Instant) -> Result<(), StoreError> {
         let refusals = self.0.lock();
         let Some(Refusals { times, first, last, why, .. }) = &*refusals else { return Ok(()) };
         let (over, ago) = (last.duration_since(*first), now.duration_since(*last));

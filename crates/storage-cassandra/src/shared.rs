@@ -6,72 +6,72 @@ use scylla::serialize::row::SerializeRow;
 use scylla::value::CqlValue;
 use tokio::sync::{Mutex, RwLock};
 
-use super::clock::Skew;
-use super::dead_cells::DeadCells;
-use super::durability::Durability;
-use super::epochs::Epochs;
-use super::executor::{Executor, Failure, unreadable};
-use super::index_memory::IndexMemory;
-use super::index_pages::{IndexCuts, IndexPages, Sliced};
-use super::label_answers::LabelAnswers;
-use super::legacy_index::LegacyIndex;
-use super::lifetime::Lifetimes;
-use super::mtime::Mtimes;
-use super::options::Options;
-use super::quarantine::Quarantine;
-use super::read_cache::ReadCache;
-use super::series_cache::SeriesCache;
-use super::spacing::Spacings;
-use super::split_point::SplitPoint;
-use super::stamp::Stamps;
-use super::statements::{Prepared, Statements};
-use super::tables::NameColumn;
-use super::tag_index::TagIndex;
+use crate::cql::clock::Skew;
+use crate::cql::durability::Durability;
+use crate::cql::executor::{Executor, Failure, unreadable};
+use crate::cql::stamp::Stamps;
+use crate::cql::statements::{Prepared, Statements};
+use crate::index::label_answers::LabelAnswers;
+use crate::index::legacy::LegacyIndex;
+use crate::index::memory::IndexMemory;
+use crate::index::mtime::Mtimes;
+use crate::index::pages::{IndexCuts, IndexPages, Sliced};
+use crate::index::series_cache::SeriesCache;
+use crate::index::split_point::SplitPoint;
+use crate::index::tag_index::TagIndex;
+use crate::lifetime::Lifetimes;
+use crate::options::Options;
+use crate::points::dead_cells::DeadCells;
+use crate::points::epochs::Epochs;
+use crate::points::read_cache::ReadCache;
+use crate::points::spacing::Spacings;
+use crate::quarantine::Quarantine;
+use crate::schema::tables::NameColumn;
 use promkairos_kairos::RowSpec;
 use promkairos_storage::StoreError;
 
 /// An opened keyspace.
-pub(super) struct Shared {
-    pub(super) executor: Executor,
-    pub(super) statements: Statements,
-    pub(super) options: Options,
-    pub(super) quarantine: Option<Quarantine>,
-    pub(super) spec: RowSpec,
+pub(crate) struct Shared {
+    pub(crate) executor: Executor,
+    pub(crate) statements: Statements,
+    pub(crate) options: Options,
+    pub(crate) quarantine: Option<Quarantine>,
+    pub(crate) spec: RowSpec,
     /// The times to live of data that is written now.
-    pub(super) lifetimes: parking_lot::RwLock<Arc<Lifetimes>>,
-    pub(super) names: NameColumn,
-    pub(super) stamps: Stamps,
-    pub(super) memory: IndexMemory,
-    pub(super) series: SeriesCache,
-    pub(super) answers: LabelAnswers,
-    pub(super) mtimes: Mtimes,
-    pub(super) legacy: LegacyIndex,
-    pub(super) spacings: Spacings,
-    pub(super) dead_cells: DeadCells,
+    pub(crate) lifetimes: parking_lot::RwLock<Arc<Lifetimes>>,
+    pub(crate) names: NameColumn,
+    pub(crate) stamps: Stamps,
+    pub(crate) memory: IndexMemory,
+    pub(crate) series: SeriesCache,
+    pub(crate) answers: LabelAnswers,
+    pub(crate) mtimes: Mtimes,
+    pub(crate) legacy: LegacyIndex,
+    pub(crate) spacings: Spacings,
+    pub(crate) dead_cells: DeadCells,
     /// Where to cut index partitions that a server does not read in one statement.
-    pub(super) index_cuts: IndexCuts,
-    pub(super) skew: Skew,
-    pub(super) tags: TagIndex,
+    pub(crate) index_cuts: IndexCuts,
+    pub(crate) skew: Skew,
+    pub(crate) tags: TagIndex,
     /// What survives a kill of a node after Cassandra acknowledged a write.
-    pub(super) durability: Durability,
+    pub(crate) durability: Durability,
     /// None where the keyspace has no table for epochs.
-    pub(super) epochs: Option<Epochs>,
-    pub(super) read_cache: Option<Arc<ReadCache>>,
+    pub(crate) epochs: Option<Epochs>,
+    pub(crate) read_cache: Option<Arc<ReadCache>>,
     /// A write holds the read lock. A delete of a window's index rows takes the write lock for a moment, so that
     /// it does not remove rows that a write in progress relies on.
-    pub(super) index_gate: RwLock<()>,
+    pub(crate) index_gate: RwLock<()>,
     /// Held by the task of a delete; one delete of index rows runs at a time.
-    pub(super) index_delete: Arc<Mutex<()>>,
+    pub(crate) index_delete: Arc<Mutex<()>>,
 }
 
 impl Shared {
     /// The times to live of data that is written now.
-    pub(super) fn lifetimes(&self) -> Arc<Lifetimes> {
+    pub(crate) fn lifetimes(&self) -> Arc<Lifetimes> {
         Arc::clone(&self.lifetimes.read())
     }
 
     /// Frees memory of caches that only save time. Blocks.
-    pub(super) fn relieve(&self) {
+    pub(crate) fn relieve(&self) {
         self.answers.forget_all();
         self.series.forget_all();
         self.spacings.forget_all();
@@ -83,7 +83,7 @@ impl Shared {
     }
 
     /// All rows of an index partition, page by page.
-    pub(super) fn index_pages<'a>(
+    pub(crate) fn index_pages<'a>(
         &'a self,
         sliced: &'a Sliced,
         key: Vec<CqlValue>,
@@ -92,7 +92,7 @@ impl Shared {
     }
 
     /// The rows of an index partition from one split point up to, but excluding, another.
-    pub(super) fn index_range<'a>(
+    pub(crate) fn index_range<'a>(
         &'a self,
         sliced: &'a Sliced,
         key: Vec<CqlValue>,
@@ -102,7 +102,7 @@ impl Shared {
     }
 
     /// Whether a SELECT of one column finds a row. A read that a server gives up on counts as found.
-    pub(super) async fn has_rows(
+    pub(crate) async fn has_rows(
         &self,
         select: &Prepared,
         values: impl SerializeRow,

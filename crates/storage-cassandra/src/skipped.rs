@@ -10,9 +10,9 @@ use std::fmt;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::cut::Cut;
-use super::identity::Identity;
-use super::window::WindowKey;
+use crate::cut::Cut;
+use crate::identity::Identity;
+use crate::index::window::WindowKey;
 use promkairos_kairos::DataType;
 use promkairos_model::{Printable, ShownSeries, ShownTime};
 
@@ -50,7 +50,7 @@ impl LeftOut {
     }
 
     /// Counts a thing; its text identifies it.
-    pub(super) fn note(&self, reason: &'static str, what: &str) {
+    pub(crate) fn note(&self, reason: &'static str, what: &str) {
         let mut seen = self.0.lock();
         let identity = Identity::of(&[reason.as_bytes(), what.as_bytes()]);
         let (is_full, is_known) = (seen.all.len() >= MOST_KEPT, seen.all.contains(&identity));
@@ -70,10 +70,10 @@ impl LeftOut {
 }
 
 /// A whole index row, as text for people.
-pub(super) struct ShownRow<'a> {
-    pub(super) window: WindowKey<'a>,
-    pub(super) data_type: &'a DataType,
-    pub(super) tags: &'a [(&'a str, &'a str)],
+pub(crate) struct ShownRow<'a> {
+    pub(crate) window: WindowKey<'a>,
+    pub(crate) data_type: &'a DataType,
+    pub(crate) tags: &'a [(&'a str, &'a str)],
 }
 
 impl fmt::Display for ShownRow<'_> {

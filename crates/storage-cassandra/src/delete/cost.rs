@@ -5,18 +5,18 @@
 //! by deleting a sample, so a window whose rows all have our cell counts as removed together; the range tombstone
 //! then replaces those of the sample. Nothing is written: no epoch, no stamp, no gate.
 
-use super::super::finder::FoundRow;
-use super::super::shared::Shared;
-use super::super::window::WindowKey;
-use super::affected::{Affected, Index};
-use super::{PORTION, Removal, closed};
+use crate::delete::affected::{Affected, Index};
+use crate::delete::{PORTION, Removal, closed};
+use crate::index::finder::FoundRow;
+use crate::index::window::WindowKey;
+use crate::shared::Shared;
 use promkairos_kairos::RowKey;
 use promkairos_model::{Matcher, TimeRange};
 use promkairos_storage::{DeleteCost, StoreError};
 
 impl Shared {
     /// [`Store::delete_cost`](promkairos_storage::Store::delete_cost)
-    pub(in super::super) async fn delete_cost(
+    pub(crate) async fn delete_cost(
         &self,
         matchers: &[Matcher],
         range: TimeRange,

@@ -24,17 +24,17 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use self::affected::{Affected, Windows};
-use super::executor::{Failure, all, unreadable};
-use super::finder::FoundRow;
-use super::identity::Identity;
-use super::index_memory::Known;
-use super::index_row::{IndexRow, each_checked_row};
-use super::shared::Shared;
-use super::stamp::now_ms;
-use super::statements::MAX_BATCH_PARTITIONS;
-use super::window::WindowKey;
-use super::writer::pause;
+use crate::cql::executor::{Failure, all, unreadable};
+use crate::cql::stamp::now_ms;
+use crate::cql::statements::MAX_BATCH_PARTITIONS;
+use crate::delete::affected::{Affected, Windows};
+use crate::identity::Identity;
+use crate::index::finder::FoundRow;
+use crate::index::index_row::{IndexRow, each_checked_row};
+use crate::index::memory::Known;
+use crate::index::window::WindowKey;
+use crate::points::writer::pause;
+use crate::shared::Shared;
 use promkairos_kairos::RowKey;
 use promkairos_model::{Matcher, TimeRange};
 use promkairos_storage::StoreError;
@@ -42,10 +42,10 @@ use promkairos_storage::StoreError;
 /// Delete statements that run at the same time.
 const DELETES_AT_ONCE: usize = 64;
 /// Index rows of a partition that a delete removes one by one: far below Cassandra's limit for reads.
-pub(super) const PORTION: usize = 10_000;
+pub(crate) const PORTION: usize = 10_000;
 /// Rows of a partition that are deleted one by one before all are removed together: as many tombstones as Cassandra
 /// accepts without a warning (`tombstone_warn_threshold`).
-pub(super) const SAMPLE: usize = 1_000;
+pub(crate) const SAMPLE: usize = 1_000;
 /// How long after its end a window counts as closed.
 const CLOSED_AFTER: Duration = Duration::from_secs(24 * 3600);
 
@@ -85,7 +85,7 @@ fn closed() -> TimeRange {
 
 impl Shared {
     /// [`Store::delete`](promkairos_storage::Store::delete)
-    pub(super) async fn delete(
+    pub(crate) async fn delete(
         self: &Arc<Self>,
         matchers: &[Matcher],
         range: TimeRange,
@@ -107,7 +107,7 @@ impl Shared {
     }
 
     /// Deletes points with a stamp, and raises the epochs for read caches. Index rows stay.
-    pub(super) async fn delete_points(
+    pub(crate) async fn delete_points(
         &self,
         matchers: &[Matcher],
         range: TimeRange,

@@ -1,9 +1,9 @@
 //! A finding: what is wrong, as text for people, and how to fix it. Decided in `judge`, carried out in
 //! `fix`.
 
-use super::super::identity::Identity;
-use super::super::window::WindowKey;
-use super::kind::Kind;
+use crate::doctor::kind::Kind;
+use crate::identity::Identity;
+use crate::index::window::WindowKey;
 use promkairos_kairos::index::{
     LegacyIndexRow, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow,
 };

@@ -4,16 +4,17 @@
 //!
 //! A delete of index rows looks for data before and after; data that came in between gets its row back.
 
-use super::super::index_memory::NEVER;
-use super::super::stamp::now_ms;
-use super::super::statements::Prepared;
-use super::super::window::WindowKey;
-use super::super::{schema, spec};
-use super::Doctor;
-use super::finding::Fix;
-use super::index_tags::IndexTags;
-use super::judge::{Standing, key_of};
-use super::look::map;
+use crate::cql::stamp::now_ms;
+use crate::cql::statements::Prepared;
+use crate::doctor::Doctor;
+use crate::doctor::finding::Fix;
+use crate::doctor::index_tags::IndexTags;
+use crate::doctor::judge::{Standing, key_of};
+use crate::doctor::look::map;
+use crate::index::memory::NEVER;
+use crate::index::window::WindowKey;
+use crate::schema;
+use crate::schema::spec;
 use promkairos_kairos::index::{
     IndexedTags, LegacyIndexRow, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow,
 };
@@ -245,7 +246,7 @@ impl Doctor {
 fn lasts(standing: Option<Standing>, ttl: i32) -> bool {
     let needed = match ttl {
         FOR_EVER => NEVER,
-        ttl => now_ms() / 1000 + i64::from(ttl) - super::judge::TTL_SLACK,
+        ttl => now_ms() / 1000 + i64::from(ttl) - crate::doctor::judge::TTL_SLACK,
     };
     standing.is_some_and(|standing| standing.expires.is_none_or(|expires| expires >= needed))
 }

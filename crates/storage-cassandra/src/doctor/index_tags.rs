@@ -10,13 +10,14 @@ use std::ops::ControlFlow;
 
 use scylla::response::PagingState;
 
-use super::super::executor::{Failure, unreadable};
-use super::super::stamp::now_ms;
-use super::super::tag_index::{Configured, Coverage, has_tag};
-use super::super::window::WindowKey;
-use super::Doctor;
-use super::judge::key_of;
-use super::look::{WindowRow, owned};
+use crate::cql::executor::{Failure, unreadable};
+use crate::cql::stamp::now_ms;
+use crate::doctor::Doctor;
+use crate::doctor::judge::key_of;
+use crate::doctor::look::{WindowRow, owned};
+use crate::index::tag_index::coverage::Coverage;
+use crate::index::tag_index::document::{Configured, has_tag};
+use crate::index::window::WindowKey;
 use promkairos_kairos::index::{IndexedTags, RowKeyRow, TagIndexRow, TimeIndexRow};
 use promkairos_kairos::{DataType, TableName, Tags};
 use promkairos_storage::StoreError;

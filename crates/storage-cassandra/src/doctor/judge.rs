@@ -7,11 +7,11 @@
 
 use std::fmt;
 
-use super::super::index_memory::{Expiry, NEVER};
-use super::Cut;
-use super::finding::{Finding, Fix};
-use super::kind::Kind;
-use super::shown::Shown;
+use crate::cut::Cut;
+use crate::doctor::finding::{Finding, Fix};
+use crate::doctor::kind::Kind;
+use crate::doctor::shown::Shown;
+use crate::index::memory::{Expiry, NEVER};
 use promkairos_kairos::index::{
     LegacyIndexRow, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow,
 };

@@ -1,7 +1,7 @@
 //! From the settings of a keyspace to findings: `spec`, and the compaction of its tables. Pure.
 
-use super::finding::{Finding, Fix};
-use super::kind::Kind;
+use crate::doctor::finding::{Finding, Fix};
+use crate::doctor::kind::Kind;
 use promkairos_kairos::{DataType, RowKey, RowSpec};
 
 /// Judges a keyspace without `spec` by some of its columns.

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use scylla::client::session::Session;
 
-use super::super::durability::Durability;
-use super::super::schema;
-use super::judge_settings::{judge_compaction, judge_spec};
-use super::{Doctor, Part};
+use crate::cql::durability::Durability;
+use crate::doctor::judge_settings::{judge_compaction, judge_spec};
+use crate::doctor::{Doctor, Part};
+use crate::schema;
 use promkairos_storage::StoreError;
 
 /// Table, compaction options, flags.

@@ -31,36 +31,36 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
 
-use self::finding::Finding;
-use self::judge::Moment;
-use self::look::Leads;
-use self::progress::Gathered;
-use self::scan::many_tombstones;
-use self::slices::ReadRate;
-use self::statements::Statements;
-use super::clock::Skew;
-use super::delete::PORTION;
-use super::epochs::Epochs;
-use super::executor::Executor;
-use super::identity::Identity;
-use super::index_memory::Expiry;
-use super::index_pages::IndexCuts;
-use super::lifetime::last_expiry;
-use super::options::Options;
-use super::schema;
-use super::session;
-use super::stamp::{Stamps, now_ms};
-use super::statements::Preparer;
-use super::tables::NameColumn;
+use crate::cql::clock::Skew;
+use crate::cql::executor::Executor;
+use crate::cql::session;
+use crate::cql::stamp::{Stamps, now_ms};
+use crate::cql::statements::Preparer;
+use crate::delete::PORTION;
+use crate::doctor::finding::Finding;
+use crate::doctor::judge::Moment;
+use crate::doctor::look::Leads;
+use crate::doctor::progress::Gathered;
+use crate::doctor::scan::many_tombstones;
+use crate::doctor::slices::ReadRate;
+use crate::doctor::statements::Statements;
+use crate::identity::Identity;
+use crate::index::memory::Expiry;
+use crate::index::pages::IndexCuts;
+use crate::lifetime::last_expiry;
+use crate::options::Options;
+use crate::points::epochs::Epochs;
+use crate::schema;
+use crate::schema::tables::NameColumn;
 use promkairos_kairos::RowSpec;
 use promkairos_storage::StoreError;
 use promkairos_telemetry::CassandraMetrics;
 
-pub use super::cut::Cut;
-pub use kind::Kind;
-pub use progress::{Progress, Stage};
-pub use report::{Facts, Group, Outcome, Partition, Report};
-pub use survey::{Entry, Largest, Measured, MetricCardinality};
+pub use crate::cut::Cut;
+pub use crate::doctor::kind::Kind;
+pub use crate::doctor::progress::{Progress, Stage};
+pub use crate::doctor::report::{Facts, Group, Outcome, Partition, Report};
+pub use crate::doctor::survey::{Entry, Largest, Measured, MetricCardinality};
 
 /// Slices of one table in progress at once.
 const SLICES_AT_ONCE: usize = 4;
@@ -160,7 +160,7 @@ impl Doctor {
     /// Connects and looks at the tables. Returns [`StoreError::Invalid`] when the keyspace is
     /// missing or not KairosDB's.
     pub async fn connect(options: Options, settings: Settings) -> Result<Self, StoreError> {
-        super::check(&options)?;
+        crate::check(&options)?;
         let session = session::connect(&options).await?;
         let found = schema::inspect(&session, &options.keyspace).await?;
         keyspace::check_partitioner(&session).await?;
@@ -168,7 +168,7 @@ impl Doctor {
         let statements = Statements::prepare(&preparer, (&found.missing, found.names)).await?;
         let epochs = Epochs::prepare(&preparer, &found.missing).await?;
         let clock = "SELECT toUnixTimestamp(now()) FROM system.local".into();
-        let clock = preparer.prepare("clock", clock, super::Consistency::One).await?;
+        let clock = preparer.prepare("clock", clock, crate::Consistency::One).await?;
         let last = last_expiry(&session).await;
         let many_tombstones = many_tombstones(&session).await;
         let metrics = CassandraMetrics::default();

@@ -5,10 +5,10 @@ use std::iter::successors;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::identity::Identity;
-use super::kind::Kind;
-use super::report::Report;
-use super::{Depth, Part};
+use crate::doctor::kind::Kind;
+use crate::doctor::report::Report;
+use crate::doctor::{Depth, Part};
+use crate::identity::Identity;
 use promkairos_kairos::{RowTime, TableName};
 
 /// The most tags remembered as indexed; beyond that gaps are not looked for.

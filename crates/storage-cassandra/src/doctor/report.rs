@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::kind::Kind;
-use super::survey::{Largest, MetricCardinality};
+use crate::doctor::kind::Kind;
+use crate::doctor::survey::{Largest, MetricCardinality};
 
 /// Metrics listed per kind; further ones are counted together.
 const MOST_METRICS: usize = 1_000;

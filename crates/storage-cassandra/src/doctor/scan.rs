@@ -13,15 +13,15 @@ use scylla::client::session::Session;
 use scylla::deserialize::row::DeserializeRow;
 use scylla::response::PagingState;
 
-use super::super::executor::{Failure, unreadable};
-use super::super::identity::Identity;
-use super::super::ring::parts;
-use super::super::schema;
-use super::super::statements::Prepared;
-use super::kind::Kind;
-use super::look::owned;
-use super::report::Outcome;
-use super::{Doctor, Part};
+use crate::cql::executor::{Failure, unreadable};
+use crate::cql::ring::parts;
+use crate::cql::statements::Prepared;
+use crate::doctor::kind::Kind;
+use crate::doctor::look::owned;
+use crate::doctor::report::Outcome;
+use crate::doctor::{Doctor, Part};
+use crate::identity::Identity;
+use crate::schema;
 use promkairos_storage::StoreError;
 
 /// This number of rows of a page costs as much as one read.

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use scylla::value::CqlTimestamp;
 
-use super::super::identity::Identity;
-use super::scan::ScanRow;
-use super::shown::Shown;
-use super::{Cut, Depth, Doctor};
+use crate::cut::Cut;
+use crate::doctor::scan::ScanRow;
+use crate::doctor::shown::Shown;
+use crate::doctor::{Depth, Doctor};
+use crate::identity::Identity;
 use promkairos_kairos::RowKey;
 use promkairos_model::{Printable, ShownMetric, ShownTime};
 

@@ -4,26 +4,27 @@ use std::collections::BTreeMap;
 
 use scylla::value::{CqlTimestamp, CqlValue};
 
-use super::super::executor::{Failure, unreadable};
-use super::super::index_pages::IndexPages;
-use super::super::split_point::SplitPoint;
-use super::super::stamp::now_ms;
-use super::super::window::{Window, WindowKey};
-use super::finding::Finding;
-use super::judge::{
+use crate::cql::executor::{Failure, unreadable};
+use crate::cql::stamp::now_ms;
+use crate::doctor::finding::Finding;
+use crate::doctor::judge::{
     DataRow, IndexRow, LegacyRow, Standing, judge_data, judge_index, judge_legacy, judge_tag,
     judge_time, key_of, unreadable as no_key,
 };
-use super::kind::Kind;
-use super::look::Expected;
-use super::progress::Gathered;
-use super::scan::Pages;
-use super::scan_rows::{
+use crate::doctor::kind::Kind;
+use crate::doctor::look::Expected;
+use crate::doctor::progress::Gathered;
+use crate::doctor::report::Partition;
+use crate::doctor::scan::Pages;
+use crate::doctor::scan_rows::{
     DataScanRow, LegacyScanRow, RowKeyScanRow, TagScanRow, TimeScanRow, shown_window,
 };
-use super::shown::Shown;
-use super::survey::WindowCount;
-use super::{Depth, Doctor, Look, Part, Partition};
+use crate::doctor::shown::Shown;
+use crate::doctor::survey::WindowCount;
+use crate::doctor::{Depth, Doctor, Look, Part};
+use crate::index::pages::IndexPages;
+use crate::index::split_point::SplitPoint;
+use crate::index::window::{Window, WindowKey};
 use promkairos_kairos::index::{RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
 use promkairos_kairos::{DataType, RowKey, RowTime, TableName, Tags};
 use promkairos_storage::StoreError;

@@ -3,11 +3,11 @@
 //!
 //! Statements on tables that an old KairosDB lacks are None.
 
-use super::super::index_pages::Sliced;
-use super::super::options::Options;
-use super::super::split_point::Order;
-use super::super::statements::{Prepared, Preparer};
-use super::super::tables::NameColumn;
+use crate::cql::statements::{Prepared, Preparer};
+use crate::index::pages::Sliced;
+use crate::index::split_point::Order;
+use crate::options::Options;
+use crate::schema::tables::NameColumn;
 use promkairos_storage::StoreError;
 
 /// Rows per page of a scan.

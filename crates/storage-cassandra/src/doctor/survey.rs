@@ -39,7 +39,7 @@ pub trait Entry {
     fn is_same(&self, other: &Self) -> bool;
 }
 
-impl Entry for super::report::Partition {
+impl Entry for crate::doctor::report::Partition {
     fn is_same(&self, other: &Self) -> bool {
         self == other
     }

@@ -1,0 +1,18 @@
+//! Speaks CQL: the session, statements with their retries and permits, and the clock by which writes are ordered.
+//! No file here knows a row of KairosDB.
+
+pub(crate) mod cause;
+pub(crate) mod clock;
+pub(crate) mod concurrency;
+pub(crate) mod cuts;
+pub(crate) mod datacenter;
+pub(crate) mod durability;
+pub(crate) mod each_node;
+pub(crate) mod executor;
+pub(crate) mod key_lists;
+pub(crate) mod retry;
+pub(crate) mod ring;
+pub(crate) mod session;
+pub(crate) mod stamp;
+pub(crate) mod statements;
+pub(crate) mod write_turns;

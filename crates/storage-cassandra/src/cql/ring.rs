@@ -1,0 +1,88 @@
+//! Reads a whole table, page by page, over slices of the token ring.
+//!
+//! Cassandra gives up on a read that passes over more tombstones than `tombstone_failure_threshold`. Such a slice is
+//! cut by token, down to a single partition. Invariant: each row is returned at least once, or the read fails. Rows
+//! of a slice that was cut may be returned twice.
+
+use std::ops::ControlFlow;
+
+use scylla::response::PagingState;
+use scylla::response::query_result::QueryRowsResult;
+
+use crate::cql::executor::{Executor, Failure, unreadable};
+use crate::cql::statements::Prepared;
+
+/// Parts that a slice is cut into.
+const PARTS: i128 = 16;
+
+/// The first and the last token of the ring.
+pub(crate) const WHOLE_RING: (i64, i64) = (i64::MIN, i64::MAX);
+
+/// A read in progress.
+pub(crate) struct RingPages<'a> {
+    executor: &'a Executor,
+    prepared: &'a Prepared,
+    /// The remaining slices, by their first and last token; the last slice is read next.
+    left: Vec<(i64, i64)>,
+    /// Where the read of the current slice continues.
+    state: Option<PagingState>,
+}
+
+impl<'a> RingPages<'a> {
+    /// `prepared` is bound to the first and the last token.
+    pub(crate) fn new(executor: &'a Executor, prepared: &'a Prepared) -> Self {
+        Self { executor, prepared, left: vec![WHOLE_RING], state: None }
+    }
+
+    /// The next page; `None` at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<QueryRowsResult>, Failure> {
+        while let Some(&slice) = self.left.last() {
+            let state = self.state.take().unwrap_or_else(PagingState::start);
+            let (first, last) = slice;
+            let (result, next) = match self.executor.page(self.prepared, slice, &state).await {
+                Err(Failure::Unread(_)) if first < last => {
+                    self.left.pop();
+                    self.left.extend(parts(first, last).rev());
+                    continue;
+                }
+                page => page?,
+            };
+            match next.into_paging_control_flow() {
+                ControlFlow::Continue(next) => self.state = Some(next),
+                ControlFlow::Break(()) => drop(self.left.pop()),
+            }
+            let rows = result.into_rows_result().map_err(|e| unreadable(self.prepared.name, e))?;
+            return Ok(Some(rows));
+        }
+        Ok(None)
+    }
+}
+
+/// The tokens from `first` to `last`, both included, in parts of about equal size.
+pub(crate) fn parts(first: i64, last: i64) -> impl DoubleEndedIterator<Item = (i64, i64)> {
+    let (begin, count) = (i128::from(first), i128::from(last) - i128::from(first) + 1);
+    let parts = PARTS.min(count);
+    let place = move |number: i128| begin + count * number / parts;
+    let token = |place: i128| i64::try_from(place).expect("it lies between two tokens");
+    (0..parts as u8).map(move |number| {
+        let number = i128::from(number);
+        (token(place(number)), token(place(number + 1) - 1))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_cover_a_slice_without_a_gap() {
+        for (first, last) in [WHOLE_RING, (-3, 9), (5, 6), (i64::MAX - 40, i64::MAX)] {
+            let mut next = i128::from(first);
+            for (begin, end) in parts(first, last) {
+                assert!(i128::from(begin) == next && begin <= end, "{begin} {end}");
+                next = i128::from(end) + 1;
+            }
+            assert_eq!(next, i128::from(last) + 1);
+        }
+    }
+}

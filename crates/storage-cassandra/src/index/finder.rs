@@ -1,0 +1,438 @@
+//! Finds series: metric names, row times, then the matching index rows of each window. Reads no points.
+//!
+//! Both tag indexes, KairosDB's and ours, are used, and the legacy index where it holds rows. Only
+//! [`Shared::scan_among`] knows where the rows of a window come from.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::{try_join, try_join_all};
+use hashbrown::HashTable;
+use parking_lot::Mutex;
+use scylla::value::{CqlTimestamp, CqlValue};
+
+use crate::cql::executor::{Failure, all, unreadable};
+use crate::identity::Identity;
+use crate::index::index_row::IndexRow;
+use crate::index::pages::IndexPages;
+use crate::index::routing::{Metrics, Route, route};
+use crate::index::split_point::SplitPoint;
+use crate::index::tag_index::TagIndexTrust;
+use crate::index::window::{Window, WindowKey};
+use crate::index::window_reader::LastInsert;
+use crate::schema::tables::NameColumn;
+use crate::shared::Shared;
+use promkairos_kairos::index::StringIndexRow;
+use promkairos_kairos::{DataType, RowKey, RowTime, TableName};
+use promkairos_model::{Labels, METRIC_NAME, Matcher, ShownTime, TimeRange};
+use promkairos_storage::{SelectHints, StoreError, check_bytes, check_label_bytes};
+
+/// Metrics and windows that one query reads at the same time.
+pub(crate) const READS_AT_ONCE: usize = 32;
+
+/// The metrics that a search covers.
+pub(crate) struct Candidates<'a> {
+    /// Each once.
+    pub(crate) names: &'a [String],
+    /// Their windows whose rows are in memory; empty where there may be very many.
+    pub(crate) in_memory: Vec<WindowKey<'a>>,
+}
+
+/// A series and the partitions that may hold its points.
+#[derive(Debug, Clone)]
+pub(crate) struct FoundSeries {
+    pub(crate) labels: Labels,
+    /// At least one, in order of time.
+    pub(crate) rows: Vec<FoundRow>,
+}
+
+impl FoundSeries {
+    pub(crate) fn metric(&self) -> &str {
+        self.labels.get(METRIC_NAME)
+    }
+}
+
+/// The place of a row within its series.
+#[derive(Debug, Clone, Copy)]
+enum Nth {
+    /// The row whose labels the series has.
+    First,
+    Other,
+}
+
+/// Bytes of memory of the rows of a series, about, without its labels.
+pub(crate) fn bytes_of_rows(rows: &[FoundRow]) -> usize {
+    let nth = [Nth::First].into_iter().chain(std::iter::repeat(Nth::Other));
+    rows.iter().zip(nth).map(|(row, nth)| row.bytes(nth)).sum()
+}
+
+/// A partition of `data_points`.
+#[derive(Debug, Clone)]
+pub(crate) struct FoundRow {
+    /// A row that has a key.
+    pub(crate) row: Arc<IndexRow>,
+    pub(crate) row_time: RowTime,
+}
+
+impl FoundRow {
+    /// The partition key.
+    pub(crate) fn key(&self) -> Vec<u8> {
+        self.row.key(self.row_time).expect("rows without a key are not found")
+    }
+
+    /// Bytes of memory, about, without the labels of the series.
+    fn bytes(&self, nth: Nth) -> usize {
+        // Growing lists may have twice the capacity that they need.
+        let place = 2 * size_of::<Self>();
+        match nth {
+            Nth::First => place,
+            // This may be the last reference to the row.
+            Nth::Other => place + self.row.bytes(),
+        }
+    }
+
+    /// The partition key before it is encoded.
+    pub(crate) fn row_key(&self) -> RowKey {
+        self.row.row_key(self.row_time)
+    }
+
+    pub(crate) fn data_type(&self) -> &DataType {
+        &self.row.data_type
+    }
+
+    /// The metric of the row.
+    pub(crate) fn metric(&self) -> &str {
+        self.row.labels.get(METRIC_NAME)
+    }
+
+    /// Two partitions have equal identities only if they are the same partition.
+    pub(crate) fn identity(&self) -> Identity {
+        self.row.identity().with(self.row_time.millis())
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        self.row_time == other.row_time && self.row.identity() == other.row.identity()
+    }
+
+    /// Orders by time, then type. Keys are encoded only where nothing else differs, which is rare.
+    fn order(&self, other: &Self) -> Ordering {
+        let by_type = (self.row_time, self.data_type()).cmp(&(other.row_time, other.data_type()));
+        by_type.then_with(|| match self.is(other) {
+            true => Ordering::Equal,
+            false => self.key().cmp(&other.key()),
+        })
+    }
+}
+
+/// The whole row, as text for people.
+impl fmt::Display for FoundRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}, {}", self.row.labels, self.data_type(), ShownTime(self.row_time.millis()))
+    }
+}
+
+/// Takes index rows with their row times.
+pub(crate) type Visit<'a> =
+    &'a mut (dyn FnMut(&Arc<IndexRow>, RowTime) -> Result<(), StoreError> + Send);
+
+impl Shared {
+    /// The series that match and have rows of a wanted type in the range, in any order. Fails if
+    /// their labels exceed `most_bytes`.
+    pub(crate) async fn find(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+        wanted: fn(&DataType) -> bool,
+        most_bytes: usize,
+    ) -> Result<Vec<FoundSeries>, StoreError> {
+        let route = route(matchers);
+        let names = self.names(&route.metrics).await?;
+        let metrics = self.candidates(&names, range);
+        let max_bytes = most_bytes;
+        let hints =
+            SelectHints { max_label_bytes: most_bytes, max_bytes, ..SelectHints::default() };
+        self.find_among(&metrics, &route, range, wanted, &hints).await
+    }
+
+    /// These metrics, with the windows in memory that are in the range.
+    pub(crate) fn candidates<'a>(&self, names: &'a [String], range: TimeRange) -> Candidates<'a> {
+        Candidates { names, in_memory: self.windows_in_memory(names, range) }
+    }
+
+    /// Like [`Self::find`], among the series of some metrics.
+    pub(crate) async fn find_among(
+        &self,
+        metrics: &Candidates<'_>,
+        route: &Route,
+        range: TimeRange,
+        wanted: fn(&DataType) -> bool,
+        hints: &SelectHints,
+    ) -> Result<Vec<FoundSeries>, StoreError> {
+        let mut slots: HashTable<usize> = HashTable::new();
+        let mut found: Vec<FoundSeries> = Vec::new();
+        let (mut bytes, mut of_rows) = (0, 0);
+        self.scan_among(metrics, route, range, wanted, &mut |row, row_time| {
+            if !row.has_key() {
+                self.executor.skip("row_key", || FoundRow { row: Arc::clone(row), row_time });
+                return Ok(());
+            }
+            let id = row.series();
+            let is_it = |slot: &usize| {
+                let known = &found[*slot].rows[0].row;
+                known.series() == id && known.labels == row.labels
+            };
+            let known = slots.find(id.short(), is_it).copied();
+            let found_row = FoundRow { row: Arc::clone(row), row_time };
+            // A series may have a row in each of thousands of windows.
+            of_rows += found_row.bytes(if known.is_some() { Nth::Other } else { Nth::First });
+            if let Some(slot) = known {
+                found[slot].rows.push(found_row);
+            } else {
+                let hash = |slot: &usize| found[*slot].rows[0].row.series().short();
+                slots.insert_unique(id.short(), found.len(), hash);
+                bytes += row.labels.as_bytes().len();
+                found.push(FoundSeries { labels: row.labels.clone(), rows: vec![found_row] });
+            }
+            check_label_bytes(bytes, hints.most_label_bytes())?;
+            check_bytes(bytes.saturating_add(of_rows), hints.max_bytes)
+        })
+        .await?;
+        for series in found.iter_mut().filter(|series| series.rows.len() > 1) {
+            // A row may be in two indexes.
+            series.rows.sort_by(FoundRow::order);
+            series.rows.dedup_by(|a, b| a.is(b));
+        }
+        Ok(found)
+    }
+
+    /// Calls `visit` for every index row that matches and has a wanted type; twice for a row that
+    /// is in two indexes.
+    pub(crate) async fn scan(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+        wanted: fn(&DataType) -> bool,
+        visit: Visit<'_>,
+    ) -> Result<(), StoreError> {
+        let route = route(matchers);
+        let names = self.names(&route.metrics).await?;
+        let metrics = self.candidates(&names, range);
+        self.scan_among(&metrics, &route, range, wanted, visit).await
+    }
+
+    async fn scan_among(
+        &self,
+        metrics: &Candidates<'_>,
+        route: &Route,
+        range: TimeRange,
+        wanted: fn(&DataType) -> bool,
+        visit: Visit<'_>,
+    ) -> Result<(), StoreError> {
+        let Candidates { names, in_memory } = metrics;
+        let (windows, ahead) =
+            try_join(self.windows(names, range), self.last_inserts(in_memory)).await?;
+        let visit = &Mutex::new(visit);
+        let scan = |window: &'_ Window| {
+            let (window, ahead) = (window.clone(), ahead.get(&window.key().identity()).copied());
+            async move { self.scan_best_path(window.key(), ahead, route, wanted, visit).await }
+                .boxed()
+        };
+        all(READS_AT_ONCE, Box::new(windows.iter().map(scan))).await?;
+        self.scan_legacy(names, range, route, wanted, visit).await
+    }
+
+    /// Sorted names of metrics with index rows in the range; whether they have points is not checked.
+    pub(crate) async fn names_in(
+        &self,
+        matchers: &[Matcher],
+        range: TimeRange,
+    ) -> Result<Vec<String>, StoreError> {
+        let names = self.names(&route(matchers).metrics).await?;
+        let windows = self.windows(&names, range).await?;
+        let mut names = self.legacy_names(&names, range).await?;
+        names.extend(windows.into_iter().map(|window| window.metric.into_string()));
+        names.sort_unstable();
+        names.dedup();
+        Ok(names)
+    }
+
+    /// Reads the rows from memory, where they are there; else through the tag index, where it can
+    /// be relied on; else all rows of the window, which loads them into memory.
+    pub(crate) async fn scan_best_path(
+        &self,
+        key: WindowKey<'_>,
+        ahead: Option<LastInsert>,
+        route: &Route,
+        wanted: fn(&DataType) -> bool,
+        visit: &Mutex<Visit<'_>>,
+    ) -> Result<(), StoreError> {
+        if self.scan_memory(key, ahead, route, wanted, visit).await? {
+            return Ok(());
+        }
+        if let Some((rows, _)) = self.look_up(key, route).await? {
+            let is_all = self.options.tag_index.trust == TagIndexTrust::Configured;
+            for (data_type, tags) in rows {
+                let tags: Vec<_> = tags.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+                // Where `row_keys` is read too, skipped rows are counted there.
+                let row = match is_all {
+                    true => self.row_of(key, (data_type, &tags), wanted),
+                    false if wanted(&data_type) => IndexRow::of_tags(key.metric, data_type, &tags),
+                    false => None,
+                };
+                if let Some(row) = row {
+                    visit.lock()(&Arc::new(row), key.row_time)?;
+                }
+            }
+            if is_all {
+                return Ok(());
+            }
+        }
+        self.scan_row_keys(key, route, wanted, visit).await
+    }
+
+    /// The names of the metrics to read. Names from the lists of both tables are merged.
+    pub(crate) async fn names(&self, metrics: &Metrics) -> Result<Vec<String>, StoreError> {
+        let (prefix, matchers) = match metrics {
+            Metrics::Named(names) => return Ok(names.clone()),
+            Metrics::Listed { prefix, matchers } => (prefix, matchers),
+        };
+        let lists = TableName::ALL.map(|list| self.names_in_list(list, prefix, matchers));
+        let mut names: Vec<_> = try_join_all(lists).await?.into_iter().flatten().collect();
+        names.sort_unstable();
+        names.dedup();
+        Ok(names)
+    }
+
+    async fn names_in_list(
+        &self,
+        list: TableName,
+        prefix: &str,
+        matchers: &[Matcher],
+    ) -> Result<Vec<String>, StoreError> {
+        let select = &self.statements.names.select;
+        let mut names: Vec<String> = Vec::new();
+        let mut take = |name: &str| {
+            let inside = name.starts_with(prefix);
+            if inside && !name.is_empty() && matchers.iter().all(|m| m.matches(name)) {
+                names.push(name.to_owned());
+            }
+            inside
+        };
+        let mut pages = self.name_pages(list, prefix);
+        let mut inside = true;
+        // Names are sorted: no name with the prefix follows one without it.
+        while inside && let Some(page) = pages.next().await? {
+            let wrong = |e| unreadable(select.name(), e);
+            match self.names {
+                NameColumn::Text => {
+                    for row in page.rows::<(&str,)>().map_err(|e| unreadable(select.name(), e))? {
+                        inside = take(row.map_err(wrong)?.0);
+                    }
+                }
+                NameColumn::Blob => {
+                    for row in page.rows::<(&[u8],)>().map_err(|e| unreadable(select.name(), e))? {
+                        let (name,) = row.map_err(wrong)?;
+                        match std::str::from_utf8(name) {
+                            Ok(name) => inside = take(name),
+                            Err(_) => self.executor.skip("metric_name", || name.escape_ascii()),
+                        }
+                    }
+                }
+            }
+        }
+        Ok(names)
+    }
+
+    /// The names of a list, beginning at `first`, page by page.
+    pub(crate) fn name_pages(&self, list: TableName, first: &str) -> IndexPages<'_> {
+        let select = &self.statements.names.select;
+        let key = vec![CqlValue::Blob(StringIndexRow::key(list).to_vec())];
+        let range = [SplitPoint::of_name(first), select.order.last()];
+        self.index_range(select, key, range)
+    }
+
+    /// The windows of metrics that may hold points of the range.
+    pub(crate) async fn windows(
+        &self,
+        names: &[String],
+        range: TimeRange,
+    ) -> Result<Vec<Window>, StoreError> {
+        // Few rows in total. Before 1970 there may be one row time for each point.
+        if names.len() > 1 && range.start >= 0 && self.has_few_row_times(range) {
+            let parts = self.executor.key_lists.parts(names);
+            let reads = parts.map(move |part| self.windows_of_part(part, range).boxed());
+            let windows = all(READS_AT_ONCE, Box::new(reads)).await?;
+            return Ok(windows.into_iter().flatten().collect());
+        }
+        self.windows_of_each(names, range).await
+    }
+
+    async fn windows_of_part(
+        &self,
+        part: &[String],
+        range: TimeRange,
+    ) -> Result<Vec<Window>, StoreError> {
+        let together = self.windows_of_many(part, range);
+        match self.executor.key_lists.together(part.len(), together).await? {
+            Some(windows) => Ok(windows),
+            None => self.windows_of_each(part, range).await,
+        }
+    }
+
+    async fn windows_of_each(
+        &self,
+        metrics: &[String],
+        range: TimeRange,
+    ) -> Result<Vec<Window>, StoreError> {
+        let reads = metrics.iter().flat_map(|name| TableName::ALL.map(|table| (name, table)));
+        let reads = reads.map(move |(metric, table)| self.windows_of(metric, table, range).boxed());
+        let windows = all(READS_AT_ONCE, Box::new(reads)).await?;
+        Ok(windows.into_iter().flatten().collect())
+    }
+
+    async fn windows_of_many(
+        &self,
+        metrics: &[String],
+        range: TimeRange,
+    ) -> Result<Vec<Window>, Failure> {
+        let Some(bounds) = self.spec.row_time_bounds(range) else { return Ok(Vec::new()) };
+        let select = &self.statements.row_times.select_many;
+        let (first, last) = (bounds.first.millis(), bounds.last.millis());
+        let tables = TableName::ALL.map(TableName::as_str);
+        let values = (metrics, &tables[..], CqlTimestamp(first), CqlTimestamp(last));
+        let result = self.executor.run(select, values, self.executor.deadline()).await?;
+        let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
+        let mut windows = Vec::new();
+        type Row<'f> = (&'f str, &'f str, CqlTimestamp);
+        for row in rows.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
+            windows.extend(Window::of_columns(row.map_err(|e| unreadable(select.name, e))?));
+        }
+        Ok(windows)
+    }
+
+    pub(crate) async fn windows_of(
+        &self,
+        metric: &str,
+        table_name: TableName,
+        range: TimeRange,
+    ) -> Result<Vec<Window>, StoreError> {
+        let mut windows = Vec::new();
+        let Some(bounds) = self.spec.row_time_bounds(range) else { return Ok(windows) };
+        let select = &self.statements.row_times.select;
+        let key = vec![CqlValue::Text(metric.into()), CqlValue::Text(table_name.as_str().into())];
+        let (first, last) =
+            (CqlTimestamp(bounds.first.millis()), CqlTimestamp(bounds.last.millis()));
+        let range = [SplitPoint::of_time(first), SplitPoint::behind_time(last)];
+        let mut pages = self.index_range(select, key, range);
+        while let Some(page) = pages.next().await? {
+            for row in page.rows::<(CqlTimestamp,)>().map_err(|e| unreadable(select.name(), e))? {
+                let (row_time,) = row.map_err(|e| unreadable(select.name(), e))?;
+                let row_time = RowTime::from_stored(row_time.0);
+                windows.push(Window { metric: metric.into(), table_name, row_time });
+            }
+        }
+        Ok(windows)
+    }
+}

@@ -1,0 +1,296 @@
+//! The legacy `row_key_index`: where KairosDB before 1.2 kept its row keys, all of a metric in one
+//! partition. It is only read and deleted; KairosDB no longer writes it.
+//!
+//! It is read only where it holds rows of the metric in the range. The first and last column of a
+//! metric are remembered, and looked up again after [`Options::index_recheck`]. The number of
+//! remembered metrics is bounded.
+//!
+//! [`Options::index_recheck`]: crate::options::Options::index_recheck
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use parking_lot::Mutex;
+use scylla::value::CqlValue;
+
+use crate::cql::executor::{Failure, all, unreadable};
+use crate::cql::statements::Prepared;
+use crate::identity::Identity;
+use crate::index::finder::{FoundRow, Visit};
+use crate::index::pages::IndexPages;
+use crate::index::routing::Route;
+use crate::index::split_point::SplitPoint;
+use crate::index::window::WindowKey;
+use crate::shared::Shared;
+use promkairos_kairos::DataType;
+use promkairos_kairos::index::{LegacyIndexRow, LegacySlice};
+use promkairos_model::{ShownMetric, TimeRange};
+use promkairos_storage::StoreError;
+
+/// A bound before every column of a metric.
+const BEFORE_ALL: &[u8] = &[];
+/// A bound behind every column of a metric.
+const BEHIND_ALL: &[u8] = &[u8::MAX; 64];
+/// Metrics that one query reads at the same time.
+const METRICS_AT_ONCE: usize = 32;
+/// The most metrics that are remembered.
+const MOST_METRICS: usize = 200_000;
+
+/// What is remembered of the legacy index.
+#[derive(Default)]
+pub(crate) struct LegacyIndex {
+    /// None: not looked up yet.
+    table: Mutex<Option<Looked<bool>>>,
+    metrics: Mutex<HashMap<Identity, Looked<Option<Arc<Extent>>>>>,
+}
+
+#[derive(Clone)]
+struct Looked<T> {
+    at: Instant,
+    found: T,
+}
+
+impl<T> Looked<T> {
+    fn new(found: T) -> Self {
+        Self { at: Instant::now(), found }
+    }
+
+    fn is_fresh(&self, recheck: Duration) -> bool {
+        self.at.elapsed() < recheck
+    }
+}
+
+/// The first and the last column of a partition.
+struct Extent {
+    first: Vec<u8>,
+    last: Vec<u8>,
+}
+
+impl Extent {
+    fn overlaps(&self, slice: &LegacySlice) -> bool {
+        slice.start <= self.last && self.first <= slice.end
+    }
+}
+
+impl Shared {
+    /// Calls `visit` for every row of the legacy index that matches and has a wanted type.
+    pub(crate) async fn scan_legacy(
+        &self,
+        metrics: &[String],
+        range: TimeRange,
+        route: &Route,
+        wanted: fn(&DataType) -> bool,
+        visit: &Mutex<Visit<'_>>,
+    ) -> Result<(), StoreError> {
+        let scan = |metric: &'_ String| {
+            let metric = metric.clone();
+            async move {
+                for slice in self.legacy_slices(&metric, range).await? {
+                    self.scan_slice(&metric, &slice, route, wanted, visit).await?;
+                }
+                Ok(())
+            }
+            .boxed()
+        };
+        if self.has_legacy_rows().await? {
+            all(METRICS_AT_ONCE, Box::new(metrics.iter().map(scan))).await?;
+        }
+        Ok(())
+    }
+
+    /// The metrics that may have rows in the range.
+    pub(crate) async fn legacy_names(
+        &self,
+        metrics: &[String],
+        range: TimeRange,
+    ) -> Result<Vec<String>, StoreError> {
+        if !self.has_legacy_rows().await? {
+            return Ok(Vec::new());
+        }
+        let look = |metric: &'_ String| {
+            let metric = metric.clone();
+            async move {
+                let slices = self.legacy_slices(&metric, range).await?;
+                Ok((!slices.is_empty()).then_some(metric))
+            }
+            .boxed()
+        };
+        let found = all(METRICS_AT_ONCE, Box::new(metrics.iter().map(look))).await?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Counts the rows of a metric that a read of the range takes.
+    pub(crate) async fn count_legacy(
+        &self,
+        metric: &str,
+        range: TimeRange,
+    ) -> Result<usize, StoreError> {
+        let mut rows = 0;
+        for slice in self.legacy_slices(metric, range).await? {
+            let mut pages = self.legacy_pages(metric, &slice)?;
+            while let Some(page) = pages.next().await? {
+                rows += page.rows_num();
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Deletes the entry of a row, if the metric has any entry.
+    pub(crate) async fn delete_legacy_row(
+        &self,
+        row: &FoundRow,
+        stamp: i64,
+    ) -> Result<(), StoreError> {
+        if self.has_legacy_rows_of(row.metric()).await? {
+            let values = (stamp, row.metric().as_bytes(), row.key());
+            let delete = &self.statements.legacy()?.delete;
+            self.executor.run(delete, values, self.executor.deadline()).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether the legacy index has any row of a metric.
+    pub(crate) async fn has_legacy_rows_of(&self, metric: &str) -> Result<bool, StoreError> {
+        Ok(self.has_legacy_rows().await? && self.extent(metric).await?.is_some())
+    }
+
+    /// The slices that may hold rows of the metric in the range.
+    async fn legacy_slices(
+        &self,
+        metric: &str,
+        range: TimeRange,
+    ) -> Result<Vec<LegacySlice>, StoreError> {
+        // No key can hold such a name, so it has no rows.
+        let Ok(mut slices) = LegacySlice::of(self.spec, metric, range) else {
+            return Ok(Vec::new());
+        };
+        match self.extent(metric).await? {
+            Some(extent) => slices.retain(|slice| extent.overlaps(slice)),
+            None => slices.clear(),
+        }
+        Ok(slices)
+    }
+
+    async fn scan_slice(
+        &self,
+        metric: &str,
+        slice: &LegacySlice,
+        route: &Route,
+        wanted: fn(&DataType) -> bool,
+        visit: &Mutex<Visit<'_>>,
+    ) -> Result<(), StoreError> {
+        let select = &self.statements.legacy()?.slice;
+        let mut pages = self.legacy_pages(metric, slice)?;
+        while let Some(page) = pages.next().await? {
+            let mut visit = visit.lock();
+            for row in page.rows::<(&[u8],)>().map_err(|e| unreadable(select.name(), e))? {
+                let (column,) = row.map_err(|e| unreadable(select.name(), e))?;
+                let key = LegacyIndexRow::decode(column).map(|row| row.row_key);
+                let Some(key) = key.ok().filter(|key| &*key.metric == metric) else {
+                    let shown = || format!("{}: {}", ShownMetric(metric), column.escape_ascii());
+                    self.executor.skip("row_key", shown);
+                    continue;
+                };
+                let tags: Vec<(&str, &str)> = key.tags.iter().collect();
+                if !route.passes(&tags) {
+                    continue;
+                }
+                let typed = (key.data_type.clone(), &tags[..]);
+                if let Some(row) = self.row_of(WindowKey::from(&key), typed, wanted) {
+                    visit(&Arc::new(row), key.row_time)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows of a slice, page by page.
+    fn legacy_pages(
+        &self,
+        metric: &str,
+        slice: &LegacySlice,
+    ) -> Result<IndexPages<'_>, StoreError> {
+        let key = vec![CqlValue::Blob(metric.as_bytes().to_vec())];
+        let range = [SplitPoint::of_bytes(&slice.start), SplitPoint::behind_bytes(&slice.end)];
+        let select = &self.statements.legacy()?.slice;
+        Ok(self.index_range(select, key, range))
+    }
+
+    /// Whether the table holds any row.
+    async fn has_legacy_rows(&self) -> Result<bool, StoreError> {
+        let Some(statements) = &self.statements.legacy else { return Ok(false) };
+        let known = self.legacy.table.lock().clone();
+        if let Some(known) = known.filter(|known| known.is_fresh(self.options.index_recheck)) {
+            return Ok(known.found);
+        }
+        let found = self.column(&statements.any, (), BEFORE_ALL).await?.is_some();
+        *self.legacy.table.lock() = Some(Looked::new(found));
+        Ok(found)
+    }
+
+    /// The first and the last column of the metric; None when it has none.
+    async fn extent(&self, metric: &str) -> Result<Option<Arc<Extent>>, StoreError> {
+        let id = Identity::of(&[metric.as_bytes()]);
+        let known = self.legacy.metrics.lock().get(&id).cloned();
+        if let Some(known) = known.filter(|known| known.is_fresh(self.options.index_recheck)) {
+            return Ok(known.found);
+        }
+        let legacy = self.statements.legacy()?;
+        let partition = (metric.as_bytes(),);
+        let (first, last) = futures::try_join!(
+            self.column(&legacy.first, partition, BEFORE_ALL),
+            self.column(&legacy.last, partition, BEHIND_ALL)
+        )?;
+        let found = first.zip(last).map(|(first, last)| Arc::new(Extent { first, last }));
+        let mut metrics = self.legacy.metrics.lock();
+        if metrics.len() >= MOST_METRICS {
+            metrics.clear();
+        }
+        metrics.insert(id, Looked::new(found.clone()));
+        Ok(found)
+    }
+
+    /// The column that a statement finds; `unread` where a server gives up on it.
+    async fn column(
+        &self,
+        select: &Prepared,
+        values: impl scylla::serialize::row::SerializeRow,
+        unread: &[u8],
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let result = match self.executor.run(select, values, self.executor.deadline()).await {
+            Err(Failure::Unread(_)) => return Ok(Some(unread.to_vec())),
+            result => result?,
+        };
+        let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
+        let row = rows.maybe_first_row::<(Vec<u8>,)>().map_err(|e| unreadable(select.name, e))?;
+        Ok(row.map(|(column,)| column))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use promkairos_kairos::RowSpec;
+
+    #[test]
+    fn only_slices_with_something_in_them_are_read() {
+        let bytes = |time: i64| [b"m\0", &time.to_be_bytes()[..], b"a=b:"].concat();
+        let width = RowSpec::DEFAULT.width();
+        let check = |extent: (i64, i64), range: (i64, i64), want: usize| {
+            let extent = Extent { first: bytes(extent.0), last: bytes(extent.1) };
+            let range = TimeRange::new(range.0, range.1);
+            let slices = LegacySlice::of(RowSpec::DEFAULT, "m", range).expect("valid");
+            let read = slices.iter().filter(|slice| extent.overlaps(slice)).count();
+            assert_eq!(read, want, "{range:?}");
+        };
+        check((width, 3 * width), (width + 5, width + 6), 1);
+        check((width, 3 * width), (4 * width, 5 * width), 0);
+        check((width, 3 * width), (0, width - 1), 0);
+        check((width, 3 * width), (i64::MIN, i64::MAX), 1);
+        // Negative times sort last: this partition spans 1970.
+        check((width, -10), (i64::MIN, i64::MAX), 2);
+        check((width, -10), (-5, -1), 1);
+    }
+}

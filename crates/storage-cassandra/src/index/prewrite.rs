@@ -1,0 +1,146 @@
+//! Writes the index rows of the next window before it begins, for the series that are live.
+//!
+//! Memory says which series are live: those that this process wrote lately. Labels are read from
+//! the open window, and existing rows (a neighbour may have been first) from the next one. Only
+//! missing rows are written: a page at a time, paced, never within a request. A process that ends
+//! early leaves rows that the next pass, or another process, finds. Rows that are missing when the
+//! window begins are written together with its data.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use scylla::response::query_result::QueryRowsResult;
+use tokio::time::Instant;
+
+use crate::index::index_row::{IndexRow, each_row};
+use crate::index::memory::{Used, Window};
+use crate::index::prewrite_schedule::{Schedule, Turn};
+use crate::index::window::WindowKey;
+use crate::index::writer::row_identity;
+use crate::shared::Shared;
+use promkairos_storage::StoreError;
+
+/// How often the clock is read.
+const LOOK: Duration = Duration::from_millis(500);
+/// How long to wait after a failure.
+const REST: Duration = Duration::from_secs(10);
+/// Rows checked and written at a time.
+const ROWS_A_STEP: usize = 100;
+
+impl Shared {
+    /// Runs for ever.
+    pub(crate) async fn write_ahead(&self) {
+        let schedule = Schedule::new(self.spec, self.mtimes.node());
+        let mut done: Option<(Turn, i64)> = None;
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let now = self.options.clock.now_ms();
+            let Some(turn) = schedule.turn(now) else { continue };
+            if done.is_some_and(|(last, again)| last == turn && now < again) {
+                continue;
+            }
+            match self.look_ahead(turn, now).await {
+                Ok(()) => done = Some((turn, turn.again(self.options.clock.now_ms()))),
+                Err(error) => {
+                    tracing::warn!(%error, "index rows of the next window were not written ahead");
+                    tokio::time::sleep(REST).await;
+                }
+            }
+        }
+    }
+
+    /// Checks all live series once.
+    async fn look_ahead(&self, turn: Turn, now: i64) -> Result<(), StoreError> {
+        let live_within = i64::try_from(self.options.live_within.as_secs()).unwrap_or(i64::MAX);
+        let live = (now / 1000).saturating_sub(live_within);
+        let windows = self.memory.of_row_time(turn.open).into_iter();
+        let mut windows: Vec<(Arc<Window>, usize)> = windows
+            .map(|window| (Arc::clone(&window), window.count_used(live)))
+            .filter(|(_, rows)| *rows > 0)
+            .collect();
+        // Each process has its own order, so two that run at once seldom work on the same window.
+        let number = self.mtimes.node().cast_signed();
+        windows.sort_by_key(|(window, _)| window.key().identity().with(number));
+        let rows = windows.iter().map(|(_, rows)| rows).sum();
+        let mut rate = RowRate::new(turn.rows_per_second(rows, now));
+        for (window, _) in windows {
+            let next = WindowKey { row_time: turn.next, ..window.key() };
+            let carried = self.carry_over(&window, live, next, turn, &mut rate).await;
+            if turn.is_over(self.options.clock.now_ms()) {
+                // Its data arrives now, so what memory holds of it is needed.
+                return Ok(());
+            }
+            self.memory.forget(next.identity());
+            carried?;
+        }
+        Ok(())
+    }
+
+    /// Writes the rows of a window's live series that the next window lacks.
+    async fn carry_over(
+        &self,
+        window: &Window,
+        live: Used,
+        next: WindowKey<'_>,
+        turn: Turn,
+        rate: &mut RowRate,
+    ) -> Result<(), StoreError> {
+        let mut pages = self.index_pages(&self.statements.row_keys.select, window.key().columns());
+        while let Some(page) = pages.next().await? {
+            let mut rows = self.live_rows(window, live, &page)?;
+            while !rows.is_empty() {
+                let step: Vec<IndexRow> = rows.drain(..rows.len().min(ROWS_A_STEP)).collect();
+                rate.wait_for(step.len()).await;
+                let now = self.options.clock.now_ms();
+                if turn.is_over(now) {
+                    return Ok(());
+                }
+                self.ensure_index_ahead(next, turn.begins_in(now), step).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows of live series in a page of a window.
+    fn live_rows(
+        &self,
+        window: &Window,
+        live: Used,
+        page: &QueryRowsResult,
+    ) -> Result<Vec<IndexRow>, StoreError> {
+        let (key, select) = (window.key(), &self.statements.row_keys.select);
+        let mut rows = Vec::new();
+        let _all = each_row(page, select.name(), |data_type, tags| {
+            // promkairos writes no tag with an empty value.
+            let is_ours = tags.iter().all(|(_, value)| !value.is_empty());
+            if is_ours
+                && let Some(row) = IndexRow::of_tags(key.metric, data_type, tags)
+                && window.is_used(row_identity(row.series(), &row.data_type), live)
+            {
+                rows.push(row);
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(rows)
+    }
+}
+
+/// Limits the rows per second.
+struct RowRate {
+    rows_per_second: f64,
+    /// When the next rows may be checked.
+    due: Instant,
+}
+
+impl RowRate {
+    fn new(rows_per_second: f64) -> Self {
+        Self { rows_per_second, due: Instant::now() }
+    }
+
+    async fn wait_for(&mut self, rows: usize) {
+        tokio::time::sleep_until(self.due).await;
+        // Time lost to a slow step is not made up for.
+        self.due = Instant::now() + Duration::from_secs_f64(rows as f64 / self.rows_per_second);
+    }
+}

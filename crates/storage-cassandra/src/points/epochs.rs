@@ -1,0 +1,201 @@
+//! Epochs of metrics: how caches of settled points learn that a promkairos wrote or deleted such
+//! points.
+//!
+//! A metric is a partition of `service_index`, in which each process has its own row with a number
+//! that only rises. All rows together are the epoch. Only one process writes to a row, so only the
+//! clock of that process orders its numbers. A process that writes or deletes settled points raises
+//! its number before it touches the first and again after the last, before it answers. A reader that
+//! read the epoch after the answer, and finds it equal to the epoch before some rows were read, has
+//! rows with the change. The number is raised after a failure too. `late` says when a write raises it.
+//!
+//! The rows expire long after everything that was read under another epoch. KairosDB ignores them. A
+//! keyspace without `service_index` (one that is only read) has no epochs, and nothing is cached.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use futures::FutureExt;
+
+use crate::cql::executor::{Deadline, Executor, Failure, all, unreadable};
+use crate::cql::stamp::now_ms;
+use crate::cql::statements::{Prepared, Preparer};
+use crate::identity::Identity;
+use crate::index::finder::READS_AT_ONCE;
+use crate::index::mtime::random;
+use crate::points::read_cache::MOST_CACHE_AGE;
+use crate::shared::Shared;
+use promkairos_storage::StoreError;
+
+/// `service` of the rows; `service_key` is the metric, `key` the process.
+const SERVICE: &str = "prometheus_read_cache";
+/// How long a row lasts: longer than a cache uses what was read before it was written.
+const LASTS: Duration = Duration::from_secs(3 * MOST_CACHE_AGE.as_secs());
+/// Rows written at the same time.
+const ROWS_AT_ONCE: usize = 64;
+
+/// The combined rows of a metric.
+pub(crate) type Epoch = Identity;
+
+/// Epochs by metric.
+pub(crate) type EpochsByMetric = HashMap<String, Epoch>;
+
+/// The epochs of a keyspace.
+pub(crate) struct Epochs {
+    /// The key of this process.
+    key: String,
+    /// The last number of this process.
+    last: AtomicI64,
+    /// metric
+    select: Prepared,
+    /// metrics
+    select_many: Prepared,
+    /// metric, key, number as text, number, ttl
+    raise: Prepared,
+}
+
+impl Epochs {
+    /// None where the table is missing.
+    pub(crate) async fn prepare(
+        on: &Preparer<'_>,
+        missing: &[&str],
+    ) -> Result<Option<Self>, StoreError> {
+        if missing.contains(&"service_index") {
+            return Ok(None);
+        }
+        let table = on.options.keyspace.table("service_index");
+        let rows = format!("{table} WHERE service = '{SERVICE}' AND service_key");
+        let select = format!("SELECT key, value FROM {rows} = ?");
+        let select_many = format!("SELECT service_key, key, value FROM {rows} IN ?");
+        let raise = format!(
+            "INSERT INTO {table} (service, service_key, key, value) \
+             VALUES ('{SERVICE}', ?, ?, ?) USING TIMESTAMP ? AND TTL ?"
+        );
+        Ok(Some(Self {
+            key: format!("{:016x}", random()),
+            last: AtomicI64::new(0),
+            select: on.read("select_epoch", select).await?,
+            select_many: on.read("select_epochs", select_many).await?,
+            raise: on.write("raise_epoch", raise).await?,
+        }))
+    }
+
+    /// Changes the epochs of metrics; the list has each metric once.
+    pub(crate) async fn raise(
+        &self,
+        executor: &Executor,
+        metrics: &[&str],
+        deadline: Deadline,
+    ) -> Result<(), StoreError> {
+        let ttl = i32::try_from(LASTS.as_secs()).unwrap_or(i32::MAX);
+        let raise = move |metric: &&str| {
+            let (metric, number) = ((*metric).to_owned(), self.next());
+            async move {
+                let values = (metric, &*self.key, number.to_string(), number, ttl);
+                executor.run(&self.raise, values, deadline).await?;
+                Ok(())
+            }
+            .boxed()
+        };
+        all(ROWS_AT_ONCE, Box::new(metrics.iter().map(raise))).await.map(drop)
+    }
+
+    /// A number above all earlier ones.
+    fn next(&self) -> i64 {
+        let now = now_ms();
+        let next = |last: i64| Some(now.max(last + 1));
+        let last = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        last.map_or(now, |last| now.max(last + 1))
+    }
+
+    /// Reads the epochs of metrics.
+    pub(crate) async fn read(
+        &self,
+        executor: &Executor,
+        metrics: BTreeSet<&str>,
+    ) -> Result<EpochsByMetric, StoreError> {
+        let metrics: Vec<&str> = metrics.into_iter().collect();
+        let read = |part: Vec<String>| async move { self.read_part(executor, part).await }.boxed();
+        let parts = executor.key_lists.parts(&metrics);
+        let parts = parts.map(|part| part.iter().map(|&metric| metric.to_owned()).collect());
+        let read = all(READS_AT_ONCE, Box::new(parts.map(read))).await?;
+        Ok(read.into_iter().flatten().collect())
+    }
+
+    async fn read_part(
+        &self,
+        executor: &Executor,
+        part: Vec<String>,
+    ) -> Result<Vec<(String, Epoch)>, StoreError> {
+        let together = self.read_many(executor, &part);
+        if let Some(read) = executor.key_lists.together(part.len(), together).await? {
+            return Ok(read);
+        }
+        let mut read = Vec::with_capacity(part.len());
+        for metric in part {
+            let epoch = self.read_one(executor, &metric).await?;
+            read.push((metric, epoch));
+        }
+        Ok(read)
+    }
+
+    async fn read_many(
+        &self,
+        executor: &Executor,
+        metrics: &[String],
+    ) -> Result<Vec<(String, Epoch)>, Failure> {
+        let mut epochs: BTreeMap<&str, Epoch> =
+            metrics.iter().map(|metric| (metric.as_str(), Identity::of(&[]))).collect();
+        let select = &self.select_many;
+        let result = executor.run(select, (metrics,), executor.deadline()).await?;
+        let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
+        type Row<'f> = (&'f str, &'f str, Option<&'f str>);
+        // The rows of a metric come in the order of their keys.
+        for row in rows.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
+            let (metric, key, value) = row.map_err(|e| unreadable(select.name, e))?;
+            if let Some(epoch) = epochs.get_mut(metric) {
+                *epoch = with_row(*epoch, key, value);
+            }
+        }
+        Ok(epochs.into_iter().map(|(metric, epoch)| (metric.to_owned(), epoch)).collect())
+    }
+
+    async fn read_one(&self, executor: &Executor, metric: &str) -> Result<Epoch, StoreError> {
+        let mut epoch = Identity::of(&[]);
+        let select = &self.select;
+        executor
+            .pages(select, (metric,), |page| {
+                type Row<'f> = (&'f str, Option<&'f str>);
+                // The rows come in the order of their keys.
+                for row in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
+                    let (key, value) = row.map_err(|e| unreadable(select.name, e))?;
+                    epoch = with_row(epoch, key, value);
+                }
+                Ok(ControlFlow::Continue(()))
+            })
+            .await?;
+        Ok(epoch)
+    }
+}
+
+/// An epoch with one more row; rows are added in the order of their keys.
+fn with_row(epoch: Epoch, key: &str, value: Option<&str>) -> Epoch {
+    epoch.and(&[key.as_bytes(), value.unwrap_or_default().as_bytes()])
+}
+
+impl Shared {
+    /// Changes the epochs of metrics whose settled points change.
+    pub(crate) async fn raise_epochs(
+        &self,
+        metrics: &[&str],
+        deadline: Deadline,
+    ) -> Result<(), StoreError> {
+        match &self.epochs {
+            Some(epochs) if !metrics.is_empty() => {
+                epochs.raise(&self.executor, metrics, deadline).await
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! The rows of `data_points`: plans of writes, writes, reads, and the read cache in front of the reads. Finds no series.
+
+pub(crate) mod cached_reader;
+pub(crate) mod dead_cells;
+pub(crate) mod epochs;
+pub(crate) mod exemplars;
+pub(crate) mod late_write_tracker;
+pub(crate) mod plan;
+pub(crate) mod read_cache;
+pub(crate) mod reader;
+pub(crate) mod spacing;
+pub(crate) mod writer;
