@@ -5,12 +5,11 @@
 //! good goes to the quarantine file, so that it never blocks the log. A table that is dropped, altered
 //! or forbidden fails the flush instead: the rows are not at fault.
 
-use crate::cql::stamp::now_ms;
-use crate::index::writer::RefusedSeries;
+use crate::cql::stamp::{now_ms, pause};
 use crate::points::late_write_tracker::LateWrites;
 use crate::points::plan::planner::Planner;
-use crate::points::plan::{Plan, PlannedRow, UnplacedValue};
-use crate::points::writer::{RefusedRow, pause};
+use crate::points::plan::{Plan, PlannedRow, RefusedSeries, UnplacedValue};
+use crate::points::writer::RefusedRow;
 use crate::quarantine::{CellText, RefusedPoint};
 use crate::shared::Shared;
 use promkairos_kairos::RowSpec;

@@ -26,6 +26,7 @@ mod refused_writes;
 mod schema;
 mod shared;
 mod skipped;
+mod statements;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -40,13 +41,13 @@ use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 pub use crate::admin::explain::{Explanation, LegacyExplanation, WindowExplanation, WindowPath};
 pub use crate::admin::job::{Job, JobKind, JobState};
 pub use crate::admin::status::{TagIndexStatus, TagStatus};
-pub use crate::cql::durability::KeepUnsynced;
 pub use crate::index::tag_index::document as tag_index_document;
-pub use crate::index::tag_index::{TagIndexOptions, TagIndexTrust};
+pub use crate::options::KeepUnsynced;
 pub use crate::options::certificates::{Certificates, Tls};
 pub use crate::options::credentials::Credentials;
+pub use crate::options::read_cache::{LEAST_SETTLED_AFTER, MOST_CACHE_AGE, ReadCacheOptions};
+pub use crate::options::tag_index::{TagIndexOptions, TagIndexTrust};
 pub use crate::options::{ExpectedCluster, Keyspace, Options, OptionsError, Replication, Role};
-pub use crate::points::read_cache::{LEAST_SETTLED_AFTER, MOST_CACHE_AGE, ReadCacheOptions};
 pub use crate::quarantine::Quarantine;
 pub use crate::skipped::{LeftOut, LeftOutByReason, Skipped};
 pub use scylla::client::Compression;
@@ -55,9 +56,9 @@ pub use scylla::statement::Consistency;
 use crate::cql::clock::Skew;
 use crate::cql::durability::{Durability, Risk};
 use crate::cql::executor::Executor;
+use crate::cql::prepared::Preparer;
 use crate::cql::session;
 use crate::cql::stamp;
-use crate::cql::statements::{Preparer, Statements};
 use crate::index::label_answers::LabelAnswers;
 use crate::index::legacy::LegacyIndex;
 use crate::index::memory::IndexMemory;
@@ -65,17 +66,18 @@ use crate::index::mtime::Mtimes;
 use crate::index::pages::IndexCuts;
 use crate::index::routing;
 use crate::index::series_cache::SeriesCache;
-use crate::index::tag_index::TagIndex;
+use crate::index::tag_index::state::TagIndex;
 use crate::lifetime::Lifetimes;
 use crate::node_starts::Nodes;
 use crate::points::dead_cells::DeadCells;
 use crate::points::epochs::Epochs;
 use crate::points::plan;
 use crate::points::read_cache::ReadCache;
-use crate::points::reader::CassandraReader;
+use crate::points::series_reader::CassandraReader;
 use crate::points::spacing::Spacings;
 use crate::refused_writes::{Brings, RefusedWrites};
 use crate::shared::Shared;
+use crate::statements::Statements;
 use promkairos_kairos::{DataType, RowSpec};
 use promkairos_model::{
     Labels, LabelsRef, Matcher, Metadata, RejectReason, TimeRange, WriteBatch, WriteOutcome,
@@ -255,7 +257,7 @@ async fn watch_clock(shared: Arc<Shared>) {
 
 /// Refuses settings that are known to be wrong without asking Cassandra: the times to live.
 pub fn check(options: &Options) -> Result<(), StoreError> {
-    options.check().map_err(refused_option)
+    Lifetimes::new(options).map(drop).map_err(refused_option)
 }
 
 fn refused_option(error: OptionsError) -> StoreError {

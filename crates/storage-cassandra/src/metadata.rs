@@ -5,12 +5,38 @@
 
 use std::ops::ControlFlow;
 
-use crate::cql::executor::unreadable;
-use crate::cql::statements::Prepared;
+use crate::cql::failure::unreadable;
+use crate::cql::prepared::{Prepared, Preparer, STAMPED};
 use crate::shared::Shared;
 use promkairos_kairos::index::MetadataRow;
 use promkairos_model::{Metadata, with_parts_joined};
 use promkairos_storage::StoreError;
+
+/// On `service_index`; all begin with service, service key.
+pub(crate) struct MetadataStatements {
+    /// then key, value, stamp
+    pub(crate) insert: Prepared,
+    /// then key
+    pub(crate) select: Prepared,
+    pub(crate) select_all: Prepared,
+}
+
+impl Preparer<'_> {
+    pub(crate) async fn metadata(&self) -> Result<MetadataStatements, StoreError> {
+        let table = self.options.keyspace.table("service_index");
+        let insert = format!(
+            "INSERT INTO {table} (service, service_key, key, mtime, value) \
+             VALUES (?, ?, ?, now(), ?) {STAMPED}"
+        );
+        let all = format!("SELECT key, value FROM {table} WHERE service = ? AND service_key = ?");
+        let select = format!("{all} AND key = ?");
+        Ok(MetadataStatements {
+            insert: self.write("insert_metadata", insert).await?,
+            select: self.read("select_metadata", select).await?,
+            select_all: self.read("select_all_metadata", all).await?,
+        })
+    }
+}
 
 impl Shared {
     /// [`Store::metadata`](promkairos_storage::Store::metadata)

@@ -5,16 +5,12 @@
 //! Memory is bounded: beyond [`MOST_KEPT`] things nothing more is counted, and the count says so.
 
 use std::collections::{BTreeMap, HashSet};
-use std::fmt;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::cut::Cut;
 use crate::identity::Identity;
-use crate::index::window::WindowKey;
-use promkairos_kairos::DataType;
-use promkairos_model::{Printable, ShownSeries, ShownTime};
 
 /// The most things that are counted: 16 bytes each, and the table.
 const MOST_KEPT: usize = 1_000_000;
@@ -66,22 +62,6 @@ impl LeftOut {
                 seen.all.insert(identity);
             }
         }
-    }
-}
-
-/// A whole index row, as text for people.
-pub(crate) struct ShownRow<'a> {
-    pub(crate) window: WindowKey<'a>,
-    pub(crate) data_type: &'a DataType,
-    pub(crate) tags: &'a [(&'a str, &'a str)],
-}
-
-impl fmt::Display for ShownRow<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { window, data_type, tags } = self;
-        let series = ShownSeries { metric: Some(window.metric), labels: tags.iter().copied() };
-        let data_type = data_type.to_string();
-        write!(f, "{series} {}, {}", Printable(&data_type), ShownTime(window.row_time.millis()))
     }
 }
 

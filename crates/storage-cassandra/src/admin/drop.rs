@@ -7,8 +7,8 @@
 //! partition with more than [`SAMPLE`] rows of ours, stamped before our last row, and not yet arrived when the
 //! partition is read again. Our last row was written before all running adapters had agreed to write no more.
 
-use crate::delete::{PORTION, SAMPLE};
 use crate::index::tag_index::delete::{OurRow, pair_rows};
+use crate::index::tombstones::{PORTION, SAMPLE};
 use crate::index::window::WindowKey;
 use crate::shared::Shared;
 use promkairos_storage::StoreError;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::index::finder::Visit;
+use crate::index::found::Visit;
 use crate::index::index_row::IndexRow;
 use crate::index::routing::{Route, route};
-use crate::index::tag_index::TagIndexTrust;
 use crate::index::window::Window;
+use crate::options::tag_index::TagIndexTrust;
 use crate::shared::Shared;
 use promkairos_kairos::{DataType, RowTime};
 use promkairos_model::{Matcher, TimeRange};

@@ -16,17 +16,16 @@ use futures::FutureExt;
 use scylla::response::query_result::QueryRowsResult;
 use scylla::value::CqlTimestamp;
 
-use crate::cql::executor::unreadable;
+use crate::admin::drop::{Begun, Dropped};
+use crate::admin::job::{Job, JobKind, JobState};
+use crate::cql::failure::unreadable;
 use crate::cql::ring::RingPages;
 use crate::cql::stamp::now_ms;
 use crate::index::index_row::each_checked_row;
-use crate::index::window::{Window, WindowKey};
-use crate::shared::Shared;
-
-use crate::admin::drop::{Begun, Dropped};
-use crate::admin::job::{Job, JobKind, JobState};
 use crate::index::tag_index::document::{ALL, Entry, JOBS, State, decode, encode};
 use crate::index::tag_index::writer::Tagged;
+use crate::index::window::{Window, WindowKey};
+use crate::shared::Shared;
 use promkairos_kairos::index::single_tag_pair;
 use promkairos_kairos::{DataType, TableName};
 use promkairos_model::TimeRange;

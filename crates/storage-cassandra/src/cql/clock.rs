@@ -6,9 +6,10 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
 
-use crate::cql::executor::{Executor, unreadable};
+use crate::cql::executor::Executor;
+use crate::cql::failure::unreadable;
+use crate::cql::prepared::Prepared;
 use crate::cql::stamp::now_ms;
-use crate::cql::statements::Prepared;
 use promkairos_model::limits::{NO_SETTING, RETRY_AFTER};
 use promkairos_storage::StoreError;
 

@@ -17,23 +17,13 @@ use scylla::cluster::metadata::Strategy;
 use scylla::statement::Consistency;
 
 use crate::cql::each_node::{first_row, nodes};
-use crate::options::{Keyspace, Options};
-use crate::schema::rows;
+use crate::cql::once::rows;
+use crate::options::{KeepUnsynced, Keyspace, Options};
 
 /// The default of `commitlog_sync_period`.
 const DEFAULT_PERIOD: Duration = Duration::from_secs(10);
 /// Added to one and a half periods: a node that is half a period late holds up writes.
 const MARGIN: Duration = Duration::from_secs(1);
-
-/// How long a log keeps acknowledged data so that it can be written again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum KeepUnsynced {
-    /// As the settings of the nodes require.
-    #[default]
-    AsNodesSay,
-    /// For this time.
-    For(Duration),
-}
 
 /// When a commit log is synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

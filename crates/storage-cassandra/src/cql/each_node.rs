@@ -12,9 +12,9 @@ use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancing
 use scylla::statement::Consistency;
 use scylla::statement::unprepared::Statement;
 
-use crate::cql::executor::unreadable;
+use crate::cql::failure::unreadable;
+use crate::cql::once::failed;
 use crate::options::Options;
-use crate::schema::failed;
 use promkairos_storage::StoreError;
 
 /// How long a node may take to answer.

@@ -11,11 +11,10 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use std::sync::atomic::AtomicI32;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use futures::future::BoxFuture;
-use futures::{StreamExt, TryStreamExt, stream};
 use scylla::client::session::Session;
 use scylla::errors::ExecutionError;
 use scylla::response::query_result::{QueryResult, QueryRowsResult};
@@ -27,10 +26,10 @@ use tracing::{Span, info_span};
 
 use crate::cql::cause;
 use crate::cql::concurrency::Reply;
+use crate::cql::failure::{Failure, unreadable};
 use crate::cql::key_lists::KeyLists;
-use crate::cql::retry;
-use crate::cql::retry::Verdict;
-use crate::cql::statements::{Batches, Lane, Prepared};
+use crate::cql::prepared::{Batches, Lane, Prepared};
+use crate::cql::retry::{self, Verdict};
 use crate::cql::write_turns::WriteTurns;
 use crate::options::Options;
 use crate::skipped::LeftOut;
@@ -61,33 +60,6 @@ pub(crate) struct Executor {
     most_rows: AtomicI32,
     patience: Duration,
     contact_points: String,
-}
-
-/// Why a statement failed.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// The server will never accept these rows, or this number of keys; the text says why.
-    Refused(String),
-    /// A server gave up on the read that the text names: see [`Verdict::Unread`].
-    Unread(String),
-    /// Anything else.
-    Store(StoreError),
-}
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl From<Failure> for StoreError {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Refused(why) => Self::Backend { what: "Cassandra".into(), source: why.into() },
-            Failure::Unread(what) => Self::Unavailable { what, retry_after: RETRY_AFTER },
-            Failure::Store(error) => error,
-        }
-    }
 }
 
 /// When to give up.
@@ -476,23 +448,6 @@ impl<'a> Attempts<'a> {
         promkairos_telemetry::fail(&self.span, &error);
         Err(failure)
     }
-}
-
-/// Futures that are created one by one.
-pub(crate) type Futures<'a, T> =
-    Box<dyn Iterator<Item = BoxFuture<'a, Result<T, StoreError>>> + Send + 'a>;
-
-/// Runs some futures at a time; returns their results in order, or the first error.
-pub(crate) async fn all<T>(at_once: usize, futures: Futures<'_, T>) -> Result<Vec<T>, StoreError> {
-    stream::iter(futures).buffered(at_once).try_collect().await
-}
-
-/// An answer whose rows have unexpected types.
-pub(crate) fn unreadable(
-    what: &'static str,
-    error: impl std::error::Error + Send + Sync + 'static,
-) -> StoreError {
-    StoreError::Backend { what: format!("Cassandra: answer to {what}"), source: Box::new(error) }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::cql::executor::Failure;
+use crate::cql::failure::Failure;
 use promkairos_kairos::TableName;
 use promkairos_storage::StoreError;
 

@@ -6,11 +6,15 @@
 
 use std::ops::ControlFlow;
 
+use scylla::client::session::Session;
 use scylla::response::PagingState;
 use scylla::response::query_result::QueryRowsResult;
 
-use crate::cql::executor::{Executor, Failure, unreadable};
-use crate::cql::statements::Prepared;
+use crate::cql::executor::Executor;
+use crate::cql::failure::{Failure, unreadable};
+use crate::cql::once;
+use crate::cql::prepared::Prepared;
+use promkairos_storage::StoreError;
 
 /// Parts that a slice is cut into.
 const PARTS: i128 = 16;
@@ -68,6 +72,18 @@ pub(crate) fn parts(first: i64, last: i64) -> impl DoubleEndedIterator<Item = (i
         let number = i128::from(number);
         (token(place(number)), token(place(number + 1) - 1))
     })
+}
+
+/// Refuses a ring whose tokens are not Murmur3 tokens.
+pub(crate) async fn check_partitioner(session: &Session) -> Result<(), StoreError> {
+    let cql = "SELECT partitioner FROM system.local";
+    let found: Vec<(String,)> = once::rows(session, cql, ()).await?;
+    match found.first() {
+        Some((name,)) if !name.ends_with("Murmur3Partitioner") => {
+            Err(StoreError::Invalid(format!("the partitioner {name} is none that can be scanned")))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -12,11 +12,9 @@ use scylla::client::session_builder::SessionBuilder;
 use scylla::errors::NewSessionError;
 use scylla::policies::retry::FallthroughRetryPolicy;
 
-use crate::cql::cause;
-use crate::cql::cause::Refusal;
-use crate::cql::datacenter;
+use crate::cql::cause::{self, Refusal};
+use crate::cql::{datacenter, once};
 use crate::options::{ExpectedCluster, Options};
-use crate::schema;
 use promkairos_storage::StoreError;
 
 /// The most for the interval of keepalives and for the wait for their answer: the driver's defaults. A longer
@@ -67,7 +65,7 @@ pub(crate) async fn cluster_name(
     options: &Options,
 ) -> Result<String, StoreError> {
     let cql = "SELECT cluster_name FROM system.local";
-    let found: Vec<(String,)> = schema::rows(session, cql, ()).await?;
+    let found: Vec<(String,)> = once::rows(session, cql, ()).await?;
     let name = found.into_iter().next().map(|(name,)| name).unwrap_or_default();
     let name = name.replace(['\r', '\n'], " ");
     match &options.expected_cluster {

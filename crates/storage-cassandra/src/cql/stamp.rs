@@ -72,6 +72,13 @@ fn lead(stamp: i64, clock: i64) -> Duration {
     Duration::from_millis(millis.min(LONGEST))
 }
 
+/// Waits, unless the wait is zero.
+pub(crate) async fn pause(wait: Duration) {
+    if !wait.is_zero() {
+        tokio::time::sleep(wait).await;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,9 +10,9 @@ use std::vec;
 use futures::FutureExt;
 use parking_lot::Mutex;
 
-use crate::cql::executor::all;
+use crate::cql::concurrent::all;
 use crate::identity::Identity;
-use crate::index::finder::{FoundRow, Visit};
+use crate::index::found::{FoundRow, Visit};
 use crate::index::index_row::IndexRow;
 use crate::index::routing::{Route, route};
 use crate::index::window::{Window, WindowKey};

@@ -6,8 +6,9 @@
 //! then replaces those of the sample. Nothing is written: no epoch, no stamp, no gate.
 
 use crate::delete::affected::{Affected, Index};
-use crate::delete::{PORTION, Removal, closed};
-use crate::index::finder::FoundRow;
+use crate::delete::{Removal, closed};
+use crate::index::found::FoundRow;
+use crate::index::tombstones::PORTION;
 use crate::index::window::WindowKey;
 use crate::shared::Shared;
 use promkairos_kairos::RowKey;

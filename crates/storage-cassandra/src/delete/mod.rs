@@ -24,16 +24,17 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use crate::cql::executor::{Failure, all, unreadable};
-use crate::cql::stamp::now_ms;
-use crate::cql::statements::MAX_BATCH_PARTITIONS;
+use crate::cql::concurrent::all;
+use crate::cql::failure::{Failure, unreadable};
+use crate::cql::prepared::MAX_BATCH_PARTITIONS;
+use crate::cql::stamp::{now_ms, pause};
 use crate::delete::affected::{Affected, Windows};
 use crate::identity::Identity;
-use crate::index::finder::FoundRow;
+use crate::index::found::FoundRow;
 use crate::index::index_row::{IndexRow, each_checked_row};
 use crate::index::memory::Known;
+use crate::index::tombstones::{PORTION, SAMPLE};
 use crate::index::window::WindowKey;
-use crate::points::writer::pause;
 use crate::shared::Shared;
 use promkairos_kairos::RowKey;
 use promkairos_model::{Matcher, TimeRange};
@@ -41,11 +42,6 @@ use promkairos_storage::StoreError;
 
 /// Delete statements that run at the same time.
 const DELETES_AT_ONCE: usize = 64;
-/// Index rows of a partition that a delete removes one by one: far below Cassandra's limit for reads.
-pub(crate) const PORTION: usize = 10_000;
-/// Rows of a partition that are deleted one by one before all are removed together: as many tombstones as Cassandra
-/// accepts without a warning (`tombstone_warn_threshold`).
-pub(crate) const SAMPLE: usize = 1_000;
 /// How long after its end a window counts as closed.
 const CLOSED_AFTER: Duration = Duration::from_secs(24 * 3600);
 

@@ -4,16 +4,16 @@
 //!
 //! A delete of index rows looks for data before and after; data that came in between gets its row back.
 
+use crate::cql::once;
+use crate::cql::prepared::Prepared;
 use crate::cql::stamp::now_ms;
-use crate::cql::statements::Prepared;
-use crate::doctor::Doctor;
+use crate::doctor::check::Doctor;
 use crate::doctor::finding::Fix;
 use crate::doctor::index_tags::IndexTags;
 use crate::doctor::judge::{Standing, key_of};
 use crate::doctor::look::map;
 use crate::index::memory::NEVER;
 use crate::index::window::WindowKey;
-use crate::schema;
 use crate::schema::spec;
 use promkairos_kairos::index::{
     IndexedTags, LegacyIndexRow, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow,
@@ -237,7 +237,7 @@ impl Doctor {
             options.iter().map(|(n, v)| format!("{}: {}", quoted(n), quoted(v))).collect();
         let (keyspace, options) = (&self.options.keyspace, options.join(", "));
         let cql = format!("ALTER TABLE {} WITH compaction = {{{options}}}", keyspace.table(table));
-        schema::run(&self.executor.session, &cql, ()).await?;
+        once::run(&self.executor.session, &cql, ()).await?;
         Ok(true)
     }
 }

@@ -10,11 +10,12 @@ use std::ops::ControlFlow;
 
 use scylla::response::PagingState;
 
-use crate::cql::executor::{Failure, unreadable};
+use crate::cql::failure::{Failure, unreadable};
 use crate::cql::stamp::now_ms;
-use crate::doctor::Doctor;
+use crate::doctor::check::Doctor;
 use crate::doctor::judge::key_of;
-use crate::doctor::look::{WindowRow, owned};
+use crate::doctor::look::WindowRow;
+use crate::doctor::pages::owned;
 use crate::index::tag_index::coverage::Coverage;
 use crate::index::tag_index::document::{Configured, has_tag};
 use crate::index::window::WindowKey;

@@ -2,28 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use scylla::client::session::Session;
-
 use crate::cql::durability::Durability;
+use crate::cql::once;
+use crate::doctor::check::Doctor;
 use crate::doctor::judge_settings::{judge_compaction, judge_spec};
-use crate::doctor::{Doctor, Part};
-use crate::schema;
+use crate::doctor::part::Part;
 use promkairos_storage::StoreError;
 
 /// Table, compaction options, flags.
 type TableRow = (String, Option<BTreeMap<String, String>>, Option<BTreeSet<String>>);
-
-/// Refuses a ring whose tokens are not Murmur3 tokens.
-pub(super) async fn check_partitioner(session: &Session) -> Result<(), StoreError> {
-    let cql = "SELECT partitioner FROM system.local";
-    let found: Vec<(String,)> = schema::rows(session, cql, ()).await?;
-    match found.first() {
-        Some((name,)) if !name.ends_with("Murmur3Partitioner") => {
-            Err(StoreError::Invalid(format!("the partitioner {name} is none that can be scanned")))
-        }
-        _ => Ok(()),
-    }
-}
 
 impl Doctor {
     pub(super) async fn check_keyspace(&self) -> Result<Part, StoreError> {
@@ -35,7 +22,7 @@ impl Doctor {
         let cql = "SELECT table_name, compaction, flags FROM system_schema.tables \
                    WHERE keyspace_name = ?";
         let keyspace = self.options.keyspace.as_str();
-        let tables: Vec<TableRow> = schema::rows(&self.executor.session, cql, (keyspace,)).await?;
+        let tables: Vec<TableRow> = once::rows(&self.executor.session, cql, (keyspace,)).await?;
         for (table, compaction, flags) in tables.iter().filter(|(table, ..)| is_kairosdb(table)) {
             let flags = flags.clone().unwrap_or_default();
             if !flags.contains("compound") || flags.contains("dense") {

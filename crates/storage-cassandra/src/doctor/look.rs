@@ -4,22 +4,22 @@
 //! Every read keeps to the rate of the scan. What leads to a whole window is cached for a while, bounded, because its
 //! rows of data lie all over the ring.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use parking_lot::Mutex;
 use scylla::deserialize::row::DeserializeRow;
 use scylla::response::PagingState;
 use scylla::response::query_result::QueryRowsResult;
 use scylla::serialize::row::SerializeRow;
 
-use crate::cql::executor::{Failure, unreadable};
+use crate::cql::failure::{Failure, unreadable};
+use crate::cql::prepared::Prepared;
 use crate::cql::stamp::now_ms;
-use crate::cql::statements::Prepared;
-use crate::doctor::Doctor;
+use crate::doctor::check::Doctor;
+use crate::doctor::gathered::Indexed;
 use crate::doctor::judge::{Cells, Moment, Standing};
-use crate::doctor::progress::Indexed;
-use crate::doctor::scan::{ROWS_A_READ, tombstones};
+use crate::doctor::leads::Leads;
+use crate::doctor::pages::{ROWS_A_READ, owned, tombstones};
 use crate::identity::Identity;
 use crate::index::tag_index::coverage::Coverage;
 use crate::index::tag_index::document::{Configured, has_tag};
@@ -30,8 +30,6 @@ use promkairos_kairos::{DataType, RowKey, RowTime, TableName, Tags};
 use promkairos_model::STALE_NAN_BITS;
 use promkairos_storage::StoreError;
 
-/// The most entries cached of each kind.
-const MOST_KEPT: usize = 100_000;
 /// Before every column of a row of data.
 const FIRST_COLUMN: [u8; 1] = [0];
 /// Behind every column of a row of data.
@@ -43,37 +41,6 @@ type Visited = (Option<Box<[u8]>>, ControlFlow<()>);
 type StandingRow = (Option<String>, Option<i32>, Option<i64>);
 /// Data type, tags, `mtime` in milliseconds; the first two are null in a partition without rows.
 pub(super) type WindowRow = (Option<String>, Option<BTreeMap<String, String>>, Option<i64>);
-
-/// The rows that lead to windows, as read recently.
-#[derive(Default)]
-pub(super) struct Leads {
-    times: Mutex<HashMap<Identity, Option<Standing>>>,
-    names: Mutex<HashMap<Identity, bool>>,
-}
-
-impl Leads {
-    /// Forgets everything, so that it is read again.
-    pub(super) fn forget(&self) {
-        self.times.lock().clear();
-        self.names.lock().clear();
-    }
-
-    fn keep<T>(kept: &Mutex<HashMap<Identity, T>>, identity: Identity, value: T) {
-        let mut kept = kept.lock();
-        if kept.len() >= MOST_KEPT {
-            kept.clear();
-        }
-        kept.insert(identity, value);
-    }
-}
-
-pub(super) fn owned<R>(rows: QueryRowsResult, name: &'static str) -> Result<Vec<R>, StoreError>
-where
-    R: for<'f, 'm> DeserializeRow<'f, 'm>,
-{
-    let rows = rows.rows::<R>().map_err(|e| unreadable(name, e))?;
-    rows.collect::<Result<_, _>>().map_err(|e| unreadable(name, e))
-}
 
 /// Tags as `frozen<map<text, text>>` holds them.
 pub(super) fn map(tags: &Tags) -> BTreeMap<&str, &str> {

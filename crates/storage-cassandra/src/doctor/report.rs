@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::doctor::kind::Kind;
-use crate::doctor::survey::{Largest, MetricCardinality};
+use crate::doctor::survey::{Entry, Largest, MetricCardinality};
 
 /// Metrics listed per kind; further ones are counted together.
 const MOST_METRICS: usize = 1_000;
@@ -120,6 +120,12 @@ pub struct Partition {
     pub table: String,
     /// The key as text for people.
     pub key: String,
+}
+
+impl Entry for Partition {
+    fn is_same(&self, other: &Self) -> bool {
+        self == other
+    }
 }
 
 impl Facts {

@@ -9,33 +9,26 @@ use std::collections::HashSet;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
 
-use scylla::client::session::Session;
 use scylla::deserialize::row::DeserializeRow;
 use scylla::response::PagingState;
 
-use crate::cql::executor::{Failure, unreadable};
+use crate::cql::failure::{Failure, unreadable};
+use crate::cql::prepared::Prepared;
 use crate::cql::ring::parts;
-use crate::cql::statements::Prepared;
+use crate::doctor::check::Doctor;
 use crate::doctor::kind::Kind;
-use crate::doctor::look::owned;
+use crate::doctor::pages::{ROWS_A_READ, owned, tombstones};
+use crate::doctor::part::Part;
 use crate::doctor::report::Outcome;
-use crate::doctor::{Doctor, Part};
 use crate::identity::Identity;
-use crate::schema;
 use promkairos_storage::StoreError;
 
-/// This number of rows of a page costs as much as one read.
-pub(super) const ROWS_A_READ: usize = 100;
 /// The most partitions of a slice that are read by themselves.
 const MOST_PROBES: u32 = 100;
 /// The most rows of a partition that are remembered as returned.
 const MOST_KNOWN: usize = 1_000_000;
 /// The most pages of a partition that is read by itself.
 const MOST_PAGES: u32 = 20;
-/// The default of `tombstone_failure_threshold`, also where the server does not report it.
-const DEFAULT_THRESHOLD: u64 = 100_000;
-/// A page of a query has five times the rows of a page of a scan, so it passes over five times the tombstones.
-const SHARE: u64 = 5;
 
 /// A row of a scan.
 pub(super) trait ScanRow: for<'f, 'm> DeserializeRow<'f, 'm> {
@@ -216,39 +209,5 @@ impl<'a, R: ScanRow> Pages<'a, R> {
         let table = table.map_or(self.prepared.name, |table| table.table_name());
         let subject = format!("{table}: {partition}: {what}");
         part.report.add(Kind::ManyTombstones, metric, subject, Outcome::ByHand);
-    }
-}
-
-/// The most tombstones in the warnings of an answer: "Read 0 live rows and 1234 tombstone cells for query ..."
-/// (`ReadCommand` of Cassandra 3 to 5), or "... scanned over 1234 tombstones ..." with read thresholds.
-pub(super) fn tombstones<'a>(warnings: impl Iterator<Item = &'a str>) -> u64 {
-    let number = |warning: &'a str| {
-        let (before, _) = warning.split_once(" tombstone")?;
-        before.rsplit(' ').next()?.parse().ok()
-    };
-    warnings.filter_map(number).max().unwrap_or(0)
-}
-
-/// The number of tombstones in a page of a scan from which a query might fail.
-pub(super) async fn many_tombstones(session: &Session) -> u64 {
-    let cql = "SELECT value FROM system_views.settings WHERE name = 'tombstone_failure_threshold'";
-    let said: Result<Vec<(Option<String>,)>, StoreError> = schema::rows(session, cql, ()).await;
-    let said = said.ok().and_then(|rows| rows.into_iter().next()?.0?.parse().ok());
-    (said.unwrap_or(DEFAULT_THRESHOLD) / SHARE).max(1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn warnings_say_how_many_tombstones_there_were() {
-        let four = "Read 12 live rows and 3456 tombstone cells for query SELECT a FROM b WHERE c; \
-                    token -12 (see tombstone_warn_threshold)";
-        let thresholds =
-            "1 nodes scanned over 77 tombstones and issued tombstone warnings for query";
-        let other = "Aggregation query used without partition key";
-        assert_eq!(tombstones([other, thresholds, four].into_iter()), 3456);
-        assert_eq!(tombstones([other].into_iter()), 0);
     }
 }

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use scylla::value::CqlTimestamp;
 
 use crate::cut::Cut;
+use crate::doctor::check::Doctor;
 use crate::doctor::scan::ScanRow;
+use crate::doctor::settings::Depth;
 use crate::doctor::shown::Shown;
-use crate::doctor::{Depth, Doctor};
 use crate::identity::Identity;
 use promkairos_kairos::RowKey;
 use promkairos_model::{Printable, ShownMetric, ShownTime};

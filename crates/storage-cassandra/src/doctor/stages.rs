@@ -4,24 +4,26 @@ use std::collections::BTreeMap;
 
 use scylla::value::{CqlTimestamp, CqlValue};
 
-use crate::cql::executor::{Failure, unreadable};
+use crate::cql::failure::{Failure, unreadable};
 use crate::cql::stamp::now_ms;
+use crate::doctor::check::Doctor;
 use crate::doctor::finding::Finding;
+use crate::doctor::gathered::Gathered;
 use crate::doctor::judge::{
     DataRow, IndexRow, LegacyRow, Standing, judge_data, judge_index, judge_legacy, judge_tag,
     judge_time, key_of, unreadable as no_key,
 };
 use crate::doctor::kind::Kind;
 use crate::doctor::look::Expected;
-use crate::doctor::progress::Gathered;
+use crate::doctor::part::{Look, Part};
 use crate::doctor::report::Partition;
 use crate::doctor::scan::Pages;
 use crate::doctor::scan_rows::{
     DataScanRow, LegacyScanRow, RowKeyScanRow, TagScanRow, TimeScanRow, shown_window,
 };
+use crate::doctor::settings::Depth;
 use crate::doctor::shown::Shown;
 use crate::doctor::survey::WindowCount;
-use crate::doctor::{Depth, Doctor, Look, Part};
 use crate::index::pages::IndexPages;
 use crate::index::split_point::SplitPoint;
 use crate::index::window::{Window, WindowKey};

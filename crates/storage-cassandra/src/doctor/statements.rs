@@ -3,7 +3,7 @@
 //!
 //! Statements on tables that an old KairosDB lacks are None.
 
-use crate::cql::statements::{Prepared, Preparer};
+use crate::cql::prepared::{Prepared, Preparer};
 use crate::index::pages::Sliced;
 use crate::index::split_point::Order;
 use crate::options::Options;

@@ -39,12 +39,6 @@ pub trait Entry {
     fn is_same(&self, other: &Self) -> bool;
 }
 
-impl Entry for crate::doctor::report::Partition {
-    fn is_same(&self, other: &Self) -> bool {
-        self == other
-    }
-}
-
 impl<T: Entry> Largest<T> {
     pub(super) fn add(&mut self, size: u64, entry: T) {
         if let Some(at) = self.0.iter().position(|known| known.entry.is_same(&entry)) {

@@ -6,15 +6,17 @@
 //! A row is made once and used by many queries. Its identity is hashed when it is made; its key is
 //! encoded only to read or delete its partition.
 
+use std::fmt;
 use std::ops::ControlFlow;
 
 use scylla::deserialize::value::MapIterator;
 use scylla::response::query_result::QueryRowsResult;
 
-use crate::cql::executor::unreadable;
+use crate::cql::failure::unreadable;
 use crate::identity::Identity;
+use crate::index::window::WindowKey;
 use promkairos_kairos::{DataType, EncodeError, MAX_KEY_BYTES, RowKey, RowTime, Tags};
-use promkairos_model::{Labels, METRIC_NAME};
+use promkairos_model::{Labels, METRIC_NAME, Printable, ShownSeries, ShownTime};
 use promkairos_storage::StoreError;
 
 /// A row of an index.
@@ -163,6 +165,35 @@ pub(crate) fn each_checked_row(
         take(CheckedRow { data_type, tags: &tags, is_ours: value.is_some(), ttl });
     }
     Ok(())
+}
+
+/// The identity of a row of `row_keys` within its window.
+pub(crate) fn row_identity(series: Identity, data_type: &DataType) -> Identity {
+    series.with(match data_type {
+        DataType::Double => 1,
+        DataType::PromDouble => 2,
+        DataType::PromHistogram => 3,
+        DataType::PromExemplar => 4,
+        DataType::Long => 5,
+        DataType::Legacy => 6,
+        DataType::String | DataType::Other(_) => 0,
+    })
+}
+
+/// A whole index row, as text for people.
+pub(crate) struct ShownRow<'a> {
+    pub(crate) window: WindowKey<'a>,
+    pub(crate) data_type: &'a DataType,
+    pub(crate) tags: &'a [(&'a str, &'a str)],
+}
+
+impl fmt::Display for ShownRow<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { window, data_type, tags } = self;
+        let series = ShownSeries { metric: Some(window.metric), labels: tags.iter().copied() };
+        let data_type = data_type.to_string();
+        write!(f, "{series} {}, {}", Printable(&data_type), ShownTime(window.row_time.millis()))
+    }
 }
 
 #[cfg(test)]

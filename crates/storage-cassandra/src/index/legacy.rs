@@ -15,10 +15,11 @@ use futures::FutureExt;
 use parking_lot::Mutex;
 use scylla::value::CqlValue;
 
-use crate::cql::executor::{Failure, all, unreadable};
-use crate::cql::statements::Prepared;
+use crate::cql::concurrent::all;
+use crate::cql::failure::{Failure, unreadable};
+use crate::cql::prepared::Prepared;
 use crate::identity::Identity;
-use crate::index::finder::{FoundRow, Visit};
+use crate::index::found::{FoundRow, Visit};
 use crate::index::pages::IndexPages;
 use crate::index::routing::Route;
 use crate::index::split_point::SplitPoint;

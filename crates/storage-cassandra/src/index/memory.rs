@@ -13,8 +13,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::identity::Identity;
-use crate::index::window;
-use crate::index::window::WindowKey;
+use crate::index::window::{self, WindowKey};
 use promkairos_kairos::RowTime;
 
 /// When an index row expires, in seconds since 1970.

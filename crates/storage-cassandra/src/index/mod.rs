@@ -3,6 +3,7 @@
 
 pub(crate) mod cached_window;
 pub(crate) mod finder;
+pub(crate) mod found;
 pub(crate) mod index_row;
 pub(crate) mod label_answers;
 pub(crate) mod labels;
@@ -16,7 +17,9 @@ pub(crate) mod routing;
 pub(crate) mod series_cache;
 pub(crate) mod split_point;
 pub(crate) mod standing;
+pub(crate) mod statements;
 pub(crate) mod tag_index;
+pub(crate) mod tombstones;
 pub(crate) mod window;
 pub(crate) mod window_reader;
 pub(crate) mod writer;

@@ -22,8 +22,9 @@ use scylla::response::query_result::QueryRowsResult;
 use scylla::value::CqlValue;
 
 use crate::cql::cuts::Cuts;
-use crate::cql::executor::{Executor, Failure, unreadable};
-use crate::cql::statements::Prepared;
+use crate::cql::executor::Executor;
+use crate::cql::failure::{Failure, unreadable};
+use crate::cql::prepared::Prepared;
 use crate::identity::Identity;
 use crate::index::split_point::{Order, SplitPoint};
 use promkairos_model::ShownTime;

@@ -13,11 +13,10 @@ use std::time::Duration;
 use scylla::response::query_result::QueryRowsResult;
 use tokio::time::Instant;
 
-use crate::index::index_row::{IndexRow, each_row};
+use crate::index::index_row::{IndexRow, each_row, row_identity};
 use crate::index::memory::{Used, Window};
 use crate::index::prewrite_schedule::{Schedule, Turn};
 use crate::index::window::WindowKey;
-use crate::index::writer::row_identity;
 use crate::shared::Shared;
 use promkairos_storage::StoreError;
 

@@ -1,13 +1,13 @@
 //! Reads which index rows of a window exist in Cassandra, and until when. A row whose `value` is null was
 //! written by KairosDB; its expiry cannot be known, so it counts as missing and ours is written over it.
 
-use crate::cql::executor::{Deadline, unreadable};
+use crate::cql::executor::Deadline;
+use crate::cql::failure::unreadable;
 use crate::cql::stamp::now_ms;
 use crate::identity::Identity;
-use crate::index::index_row::each_checked_row;
+use crate::index::index_row::{each_checked_row, row_identity};
 use crate::index::memory::{Expiry, Known, NEVER, Standing};
 use crate::index::window::WindowKey;
-use crate::index::writer::row_identity;
 use crate::shared::Shared;
 use promkairos_kairos::index::StringIndexRow;
 use promkairos_model::{Labels, METRIC_NAME};

@@ -8,17 +8,19 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 
-use crate::cql::executor::{Deadline, Failure, all};
+use crate::cql::concurrent::all;
+use crate::cql::executor::Deadline;
+use crate::cql::failure::Failure;
 use crate::cql::stamp::now_ms;
 use crate::identity::Identity;
-use crate::index::index_row::IndexRow;
+use crate::index::index_row::{IndexRow, row_identity};
 use crate::index::memory::{Asked, Known, Missing, UNUSED, Used, Window, recheck_since};
 use crate::index::tag_index::writer::Tagged;
 use crate::index::window::WindowKey;
 use crate::lifetime::Over;
-use crate::points::plan::{Plan, PlannedRow};
+use crate::points::plan::{Plan, PlannedRow, RefusedSeries};
 use crate::shared::Shared;
-use promkairos_kairos::{DataType, index::StringIndexRow};
+use promkairos_kairos::index::StringIndexRow;
 use promkairos_model::{Labels, METRIC_NAME};
 use promkairos_storage::StoreError;
 
@@ -28,22 +30,6 @@ const WINDOWS_AT_ONCE: usize = 32;
 const ROWS_A_BATCH: usize = 100;
 /// Batches of one window at the same time.
 const BATCHES_AT_ONCE: usize = 8;
-
-/// Series whose index rows Cassandra refuses for good, and why.
-pub(crate) type RefusedSeries = HashMap<u32, String>;
-
-/// The identity of a row of `row_keys` within its window.
-pub(crate) fn row_identity(series: Identity, data_type: &DataType) -> Identity {
-    series.with(match data_type {
-        DataType::Double => 1,
-        DataType::PromDouble => 2,
-        DataType::PromHistogram => 3,
-        DataType::PromExemplar => 4,
-        DataType::Long => 5,
-        DataType::Legacy => 6,
-        DataType::String | DataType::Other(_) => 0,
-    })
-}
 
 /// The rows of a plan that share a window.
 struct Demand<'a> {

@@ -4,6 +4,8 @@
 
 pub(crate) mod certificates;
 pub(crate) mod credentials;
+pub(crate) mod read_cache;
+pub(crate) mod tag_index;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,12 +16,10 @@ use std::time::Duration;
 use scylla::client::Compression;
 use scylla::statement::Consistency;
 
-use crate::cql::durability::KeepUnsynced;
-use crate::index::tag_index::TagIndexOptions;
-use crate::lifetime::Lifetimes;
 use crate::options::certificates::{Certificates, Tls};
 use crate::options::credentials::Credentials;
-use crate::points::read_cache::ReadCacheOptions;
+use crate::options::read_cache::ReadCacheOptions;
+use crate::options::tag_index::TagIndexOptions;
 use crate::skipped::LeftOut;
 use promkairos_kairos::RowSpec;
 use promkairos_storage::Clock;
@@ -162,11 +162,6 @@ impl fmt::Debug for Options {
 }
 
 impl Options {
-    /// Refuses settings that Cassandra would refuse later, row by row.
-    pub(crate) fn check(&self) -> Result<(), OptionsError> {
-        Lifetimes::new(self).map(drop)
-    }
-
     /// The names of the settings for the consistencies of reads and of writes.
     pub const CONSISTENCIES: [&str; 2] =
         ["cassandra-read-consistency", "cassandra-write-consistency"];
@@ -218,6 +213,16 @@ pub enum Role {
     /// It holds older data. A missing keyspace is an error, and so is one without KairosDB's tables; an
     /// old one may lack some tables. Nothing is created, and only deletes are written.
     Read,
+}
+
+/// How long a log keeps acknowledged data so that it can be written again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum KeepUnsynced {
+    /// As the settings of the nodes require.
+    #[default]
+    AsNodesSay,
+    /// For this time.
+    For(Duration),
 }
 
 /// Why a setting is refused.

@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 
-use crate::cql::executor::all;
+use crate::cql::concurrent::all;
 use crate::cql::stamp::now_ms;
 use crate::identity::Identity;
-use crate::index::finder::{Candidates, FoundRow, FoundSeries};
+use crate::index::found::{Candidates, FoundRow, FoundSeries, windows_of};
 use crate::points::epochs::{Epoch, EpochsByMetric};
 use crate::points::read_cache::{Filled, Found, ReadCache, Wanted};
-use crate::points::reader::{Cells, SERIES_AT_ONCE, windows_of};
+use crate::points::reader::{Cells, SERIES_AT_ONCE};
 use crate::shared::Shared;
 use promkairos_chunk::{Chunk, encode_points};
 use promkairos_model::{Point, TimeRange};

@@ -18,13 +18,15 @@ use std::time::Duration;
 
 use futures::FutureExt;
 
-use crate::cql::executor::{Deadline, Executor, Failure, all, unreadable};
+use crate::cql::concurrent::all;
+use crate::cql::executor::{Deadline, Executor};
+use crate::cql::failure::{Failure, unreadable};
+use crate::cql::prepared::{Prepared, Preparer};
 use crate::cql::stamp::now_ms;
-use crate::cql::statements::{Prepared, Preparer};
 use crate::identity::Identity;
-use crate::index::finder::READS_AT_ONCE;
+use crate::index::found::READS_AT_ONCE;
 use crate::index::mtime::random;
-use crate::points::read_cache::MOST_CACHE_AGE;
+use crate::options::read_cache::MOST_CACHE_AGE;
 use crate::shared::Shared;
 use promkairos_storage::StoreError;
 

@@ -4,8 +4,8 @@
 use futures::FutureExt;
 use parking_lot::Mutex;
 
-use crate::cql::executor::all;
-use crate::index::finder::FoundSeries;
+use crate::cql::concurrent::all;
+use crate::index::found::FoundSeries;
 use crate::points::reader::damaged;
 use crate::shared::Shared;
 use promkairos_kairos::{Cell, DataType, cell};

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use crate::cql::executor::Deadline;
 use crate::cql::stamp::now_ms;
+use crate::options::read_cache::LEAST_SETTLED_AFTER;
 use crate::points::plan::Plan;
-use crate::points::read_cache::LEAST_SETTLED_AFTER;
 use crate::shared::Shared;
 use promkairos_storage::StoreError;
 

@@ -1,4 +1,5 @@
-//! The rows of `data_points`: plans of writes, writes, reads, and the read cache in front of the reads. Finds no series.
+//! The rows of `data_points`: plans of writes, writes, reads, and the read cache in front of the reads. No series is
+//! searched here.
 
 pub(crate) mod cached_reader;
 pub(crate) mod dead_cells;
@@ -8,5 +9,7 @@ pub(crate) mod late_write_tracker;
 pub(crate) mod plan;
 pub(crate) mod read_cache;
 pub(crate) mod reader;
+pub(crate) mod series_reader;
 pub(crate) mod spacing;
+pub(crate) mod statements;
 pub(crate) mod writer;

@@ -11,6 +11,9 @@ use crate::index::index_row::IndexRow;
 use promkairos_kairos::{DataType, EncodeError, Offset, RowSpec, RowTime};
 use promkairos_model::{Labels, METRIC_NAME, RejectReason, Target, WriteOutcome};
 
+/// Series whose index rows Cassandra refuses for good, and why.
+pub(crate) type RefusedSeries = HashMap<u32, String>;
+
 /// Rows to write, and how to account for them.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {

@@ -4,68 +4,24 @@
 //! of one page where the window has one row. The bytes of the chunks of a series are limited. Where two types have a
 //! point at the same time, the later write wins; write times are read only then.
 
-use std::ops::{ControlFlow, Range};
-use std::sync::Arc;
+use std::ops::ControlFlow;
 
-use async_trait::async_trait;
 use futures::FutureExt;
 use scylla::response::query_result::QueryRowsResult;
 
-use crate::cql::executor::{Failure, all, unreadable};
-use crate::cql::statements::Prepared;
-use crate::index::finder::{FoundRow, READS_AT_ONCE, bytes_of_rows};
-use crate::points::cached_reader::Cached;
+use crate::cql::concurrent::all;
+use crate::cql::failure::{Failure, unreadable};
+use crate::cql::prepared::Prepared;
+use crate::index::found::{FoundRow, READS_AT_ONCE, windows_of};
 use crate::points::dead_cells::Slices;
 use crate::shared::Shared;
 use promkairos_chunk::{Chunk, ChunkBuilder, encode_points};
 use promkairos_kairos::{Cell, DataType, LegacyKind, Offset};
 use promkairos_model::{Point, TimeRange};
-use promkairos_storage::{Forecast, SeriesReader, StoreError, bytes_of_chunk, check_series_bytes};
+use promkairos_storage::{StoreError, bytes_of_chunk, check_series_bytes};
 
 /// Series read at the same time by one worker.
 pub(crate) const SERIES_AT_ONCE: usize = 32;
-
-/// Reads the series of a selection.
-pub(crate) struct CassandraReader {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) range: TimeRange,
-    /// The rows of each series.
-    pub(crate) rows: Vec<Vec<FoundRow>>,
-    /// None: everything is read from Cassandra.
-    pub(crate) cached: Option<Cached>,
-    /// The most bytes of points of a series.
-    pub(crate) most_bytes: usize,
-}
-
-#[async_trait]
-impl SeriesReader for CassandraReader {
-    async fn read(&self, series: Range<usize>) -> Result<Vec<Vec<Chunk>>, StoreError> {
-        let (rows, most) = (&self.rows[series.clone()], self.most_bytes);
-        let read = match &self.cached {
-            Some(cached) => {
-                cached.read(&self.shared, self.range, (&self.rows, most), series).await?
-            }
-            None => {
-                let reads = rows.iter();
-                let reads =
-                    reads.map(|rows| self.shared.read_series(rows, self.range, most).boxed());
-                all(SERIES_AT_ONCE, Box::new(reads)).await?
-            }
-        };
-        for (rows, chunks) in rows.iter().zip(&read) {
-            self.shared.spacings.read(rows[0].metric(), chunks);
-        }
-        Ok(read)
-    }
-
-    async fn forecast(&self, range: TimeRange) -> Result<Forecast, StoreError> {
-        Ok(self.shared.spacings.forecast(&self.rows, range, self.shared.spec.width()))
-    }
-
-    fn held_bytes(&self) -> usize {
-        self.rows.iter().map(|rows| bytes_of_rows(rows)).sum()
-    }
-}
 
 /// The parts of a cell that are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,7 +74,7 @@ impl Rank {
 
 impl Shared {
     /// The points of one series as chunks in order of time.
-    async fn read_series(
+    pub(crate) async fn read_series(
         &self,
         rows: &[FoundRow],
         range: TimeRange,
@@ -374,13 +330,6 @@ impl Shared {
             Err(error) => Err(error.into()),
         }
     }
-}
-
-/// The rows of one series, ordered by time, grouped by window; all rows before 1970 are one group.
-pub(crate) fn windows_of(rows: &[FoundRow]) -> impl Iterator<Item = &[FoundRow]> {
-    // Before 1970 rows are not aligned, and a row may hold points of the time of another.
-    let window = |row: &FoundRow| row.row_time.millis().max(-1);
-    rows.chunk_by(move |a, b| window(a) == window(b))
 }
 
 /// The sooner of two expiries; None = never.

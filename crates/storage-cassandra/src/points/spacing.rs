@@ -9,9 +9,8 @@ use std::collections::HashMap;
 use parking_lot::Mutex;
 
 use crate::cql::stamp::now_ms;
-use crate::index::finder::FoundRow;
+use crate::index::found::{FoundRow, windows_of};
 use crate::points::plan::Plan;
-use crate::points::reader::windows_of;
 use promkairos_chunk::Chunk;
 use promkairos_kairos::{DataType, RowSpec};
 use promkairos_model::{METRIC_NAME, TimeRange, Value};

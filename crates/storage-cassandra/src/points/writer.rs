@@ -5,21 +5,20 @@
 //! other error fails the whole write, and the caller may repeat it.
 
 use std::collections::{HashMap, HashSet};
-use std::time::Duration;
 
 use futures::FutureExt;
-use scylla::routing::Token;
-use scylla::routing::partitioner::{Murmur3Partitioner, Partitioner, PartitionerHasher};
 use tracing::{Instrument, info_span};
 
-use crate::cql::executor::{Deadline, Failure, all};
-use crate::cql::stamp::now_ms;
-use crate::cql::statements::{MAX_BATCH_PARTITIONS, MAX_BATCH_ROWS};
-use crate::index::writer::RefusedSeries;
+use crate::cql::concurrent::all;
+use crate::cql::executor::Deadline;
+use crate::cql::failure::Failure;
+use crate::cql::prepared::{MAX_BATCH_PARTITIONS, MAX_BATCH_ROWS};
+use crate::cql::replicas::Replicas;
+use crate::cql::stamp::{now_ms, pause};
 use crate::lifetime::ttl_left;
 use crate::points::late_write_tracker::LateWrites;
 use crate::points::plan::planner::plan_batch;
-use crate::points::plan::{Plan, PlannedRow};
+use crate::points::plan::{Plan, PlannedRow, RefusedSeries};
 use crate::shared::Shared;
 use promkairos_kairos::index::MetadataRow;
 use promkairos_model::{Metadata, WriteBatch, WriteOutcome};
@@ -182,13 +181,13 @@ impl Shared {
         ttls: &[u32],
         without: &RefusedSeries,
     ) -> Vec<Parcel<'a>> {
-        let replicas = Replicas::new(self);
+        let replicas = Replicas::new(&self.executor.session, &self.options.keyspace);
         let mut open: HashMap<u64, Parcel<'a>> = HashMap::new();
         let mut done = Vec::new();
         let now = now_ms();
         for row in plan.rows.iter().filter(|row| !without.contains_key(&row.series)) {
             let key = plan.key(row);
-            let parcel = open.entry(replicas.of(key)).or_default();
+            let parcel = open.entry(replicas.of_blob("data_points", key)).or_default();
             let age = (now, ttls[row.series as usize]);
             pack(plan, row, age, parcel, &mut done);
             if parcel.partitions >= MAX_BATCH_PARTITIONS {
@@ -226,47 +225,5 @@ fn pack<'a>(
         parcel.bytes += bytes;
         parcel.rows.push((key, cell.column(), cell.value(), cell.stamp, ttl));
         parcel.planned.push(row);
-    }
-}
-
-/// Waits, unless the wait is zero.
-pub(crate) async fn pause(wait: Duration) {
-    if !wait.is_zero() {
-        tokio::time::sleep(wait).await;
-    }
-}
-
-/// Groups partitions by their replicas.
-pub(crate) struct Replicas<'a> {
-    cluster: std::sync::Arc<scylla::cluster::ClusterState>,
-    keyspace: &'a str,
-}
-
-impl<'a> Replicas<'a> {
-    pub(crate) fn new(shared: &'a Shared) -> Self {
-        let cluster = shared.executor.session.get_cluster_state();
-        Self { cluster, keyspace: shared.options.keyspace.as_str() }
-    }
-
-    /// Equal for partitions with equal sets of replicas.
-    fn of(&self, key: &[u8]) -> u64 {
-        let mut hasher = Murmur3Partitioner.build_hasher();
-        hasher.write(key);
-        self.of_token("data_points", hasher.finish())
-    }
-
-    /// The group of a partition of any table.
-    pub(crate) fn of_token(&self, table: &str, token: Token) -> u64 {
-        if self.cluster.get_nodes_info().len() <= 1 {
-            return 0;
-        }
-        let replicas = self.cluster.get_token_endpoints(self.keyspace, table, token);
-        // Order does not matter, shards do: on ScyllaDB each shard is a server of its own.
-        replicas.iter().fold(0, |sum, (node, shard)| {
-            let mut bytes = [0; 20];
-            bytes[..16].copy_from_slice(node.host_id.as_bytes());
-            bytes[16..].copy_from_slice(&shard.to_le_bytes());
-            xxhash_rust::xxh3::xxh3_64(&bytes).wrapping_add(sum)
-        })
     }
 }

@@ -10,11 +10,11 @@ pub(crate) mod tables;
 use scylla::client::session::Session;
 use scylla::errors::{DbError, PrepareError, RequestAttemptError};
 
-use crate::cql::cause;
 use crate::cql::datacenter;
-use crate::cql::executor::{Executor, unreadable};
-use crate::cql::retry::{Verdict, judge};
-use crate::cql::statements::Prepared;
+use crate::cql::executor::Executor;
+use crate::cql::failure::unreadable;
+use crate::cql::once::{failed, rows, run};
+use crate::cql::prepared::Prepared;
 use crate::options::{Keyspace, Options, Role, replication_cql};
 use crate::schema::tables::{NameColumn, TABLES, Table, columns, verify};
 use promkairos_kairos::{RowSpec, TimeUnit};
@@ -224,43 +224,4 @@ pub(crate) async fn inspect(
         false => spec::stored(session, keyspace).await?,
     };
     Ok(Inspected { names, spec, missing })
-}
-
-/// The rows of a query that runs once.
-pub(crate) async fn rows<R>(
-    session: &Session,
-    cql: &str,
-    values: impl scylla::serialize::row::SerializeRow,
-) -> Result<Vec<R>, StoreError>
-where
-    R: for<'f, 'm> scylla::deserialize::row::DeserializeRow<'f, 'm>,
-{
-    let result = session.query_unpaged(cql, values).await.map_err(|e| failed(cql, e))?;
-    let rows = result.into_rows_result().map_err(|e| unreadable("a schema query", e))?;
-    let rows = rows.rows::<R>().map_err(|e| unreadable("a schema query", e))?;
-    rows.collect::<Result<_, _>>().map_err(|e| unreadable("a schema query", e))
-}
-
-/// Runs a statement once.
-pub(crate) async fn run(
-    session: &Session,
-    cql: &str,
-    values: impl scylla::serialize::row::SerializeRow,
-) -> Result<(), StoreError> {
-    session.query_unpaged(cql, values).await.map(drop).map_err(|e| failed(cql, e))
-}
-
-pub(crate) fn failed(what: &str, error: scylla::errors::ExecutionError) -> StoreError {
-    match judge(&error) {
-        Verdict::Again | Verdict::Unreached | Verdict::Unread => StoreError::Unavailable {
-            what: format!("Cassandra: {what}: {}", cause::of_execution(&error)),
-            retry_after: RETRY_AFTER,
-        },
-        Verdict::Denied => {
-            StoreError::Denied(format!("Cassandra: {what}: {}", cause::of_execution(&error)))
-        }
-        Verdict::Refused | Verdict::Broken => {
-            StoreError::Backend { what: format!("Cassandra: {what}"), source: Box::new(error) }
-        }
-    }
 }

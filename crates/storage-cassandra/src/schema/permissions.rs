@@ -8,9 +8,9 @@
 use scylla::client::session::Session;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 
+use crate::cql::once::failed;
 use crate::index::tag_index::coverage::Coverage;
 use crate::options::{Options, Role};
-use crate::schema::failed;
 use crate::schema::tables::NameColumn;
 use promkairos_storage::StoreError;
 

@@ -9,10 +9,10 @@ use std::time::Duration;
 use scylla::client::session::Session;
 use scylla::statement::batch::{Batch, BatchType};
 
-use crate::cql::executor::unreadable;
+use crate::cql::failure::unreadable;
+use crate::cql::once::{failed, rows};
 use crate::cql::stamp::now_ms;
 use crate::options::{Keyspace, Options};
-use crate::schema::{failed, rows};
 use promkairos_kairos::RowSpec;
 use promkairos_storage::StoreError;
 

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use scylla::client::session::Session;
 use scylla::value::CqlValue;
 
+use crate::cql::once::rows;
 use crate::options::Keyspace;
-use crate::schema::rows;
 use promkairos_storage::StoreError;
 
 /// The type of `string_index.column1`; some installations have `blob`.

@@ -12,13 +12,12 @@ use std::time::{Duration, Instant};
 use scylla::value::Row;
 use tokio::sync::RwLockReadGuard;
 
-use crate::cql::executor::{Failure, unreadable};
+use crate::cql::failure::{Failure, unreadable};
 use crate::cql::stamp::now_ms;
 use crate::index::tag_index::document::{
     ADAPTERS, Adapter, DOCUMENT, DOCUMENT_KEY, Document, FORMAT, SERVICE, State, decode, encode,
 };
-use crate::index::tag_index::steps;
-use crate::index::tag_index::steps::Opening;
+use crate::index::tag_index::steps::{self, Opening};
 use crate::options::Role;
 use crate::shared::Shared;
 use promkairos_model::ShownTime;

@@ -3,11 +3,11 @@
 
 use scylla::client::session::Session;
 
+use crate::cql::once;
 use crate::index::tag_index::document::{
     DOCUMENT, DOCUMENT_KEY, Document, Entry, SERVICE, State, decode,
 };
 use crate::options::Keyspace;
-use crate::schema;
 use promkairos_storage::StoreError;
 
 /// The record as it was read.
@@ -22,7 +22,7 @@ impl Coverage {
             keyspace.table("service_index")
         );
         let values = (SERVICE, DOCUMENT, DOCUMENT_KEY);
-        let found: Vec<(Option<String>,)> = schema::rows(session, &cql, values).await?;
+        let found: Vec<(Option<String>,)> = once::rows(session, &cql, values).await?;
         let Some((Some(text),)) = found.first() else { return Ok(Self::default()) };
         decode(text).map(Self).map_err(|error| {
             StoreError::Invalid(format!("the state of the tag index in service_index: {error}"))

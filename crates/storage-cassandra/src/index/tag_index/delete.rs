@@ -10,9 +10,10 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use futures::FutureExt;
 use scylla::response::query_result::QueryRowsResult;
 
-use crate::cql::executor::{all, unreadable};
-use crate::cql::statements::MAX_BATCH_PARTITIONS;
-use crate::index::finder::FoundRow;
+use crate::cql::concurrent::all;
+use crate::cql::failure::unreadable;
+use crate::cql::prepared::MAX_BATCH_PARTITIONS;
+use crate::index::found::FoundRow;
 use crate::index::window::WindowKey;
 use crate::shared::Shared;
 use promkairos_kairos::RowKey;

@@ -10,7 +10,8 @@ use std::ops::ControlFlow;
 use futures::FutureExt;
 use scylla::response::query_result::QueryRowsResult;
 
-use crate::cql::executor::{Failure, all};
+use crate::cql::concurrent::all;
+use crate::cql::failure::Failure;
 use crate::identity::Identity;
 use crate::index::index_row::each_row;
 use crate::index::routing::Route;

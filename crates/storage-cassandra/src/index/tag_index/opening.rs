@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use scylla::value::CqlTimestamp;
 
-use crate::cql::executor::{Failure, unreadable};
+use crate::cql::failure::{Failure, unreadable};
 use crate::cql::ring::{RingPages, WHOLE_RING};
 use crate::cql::stamp::now_ms;
 use crate::index::tag_index::document::ALL;

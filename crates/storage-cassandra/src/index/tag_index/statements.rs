@@ -6,7 +6,7 @@
 
 use scylla::statement::SerialConsistency;
 
-use crate::cql::statements::{Batches, Prepared, Preparer};
+use crate::cql::prepared::{Batches, Prepared, Preparer};
 use crate::index::pages::Sliced;
 use crate::index::split_point::Order;
 use promkairos_storage::StoreError;

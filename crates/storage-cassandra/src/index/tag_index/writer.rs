@@ -9,12 +9,13 @@ use std::collections::BTreeMap;
 use futures::FutureExt;
 use scylla::statement::prepared::PreparedStatement;
 
-use crate::cql::executor::{Deadline, all};
+use crate::cql::concurrent::all;
+use crate::cql::executor::Deadline;
+use crate::cql::prepared::MAX_BATCH_PARTITIONS;
+use crate::cql::replicas::Replicas;
 use crate::cql::stamp::now_ms;
-use crate::cql::statements::MAX_BATCH_PARTITIONS;
 use crate::index::window::WindowKey;
-use crate::index::writer::RefusedSeries;
-use crate::points::writer::Replicas;
+use crate::points::plan::RefusedSeries;
 use crate::shared::Shared;
 use promkairos_kairos::index::{IndexedTags, TagIndexRow};
 use promkairos_kairos::{DataType, RowKey, Tags};
@@ -78,7 +79,7 @@ impl Shared {
         key: WindowKey<'_>,
         mut rows: Vec<TagRow<'a>>,
     ) -> Vec<Vec<TagRow<'a>>> {
-        let replicas = Replicas::new(self);
+        let replicas = Replicas::new(&self.executor.session, &self.options.keyspace);
         let (metric, table_name, row_time) = key.values();
         let place_of = |pair: &str| {
             let token = probe.calculate_token(&(metric, table_name, row_time, pair, 1));

@@ -9,27 +9,29 @@
 
 mod age;
 mod cover;
+mod piece;
 mod segment;
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use crate::identity::Identity;
+use crate::options::read_cache::ReadCacheOptions;
 use crate::points::epochs::Epoch;
 use crate::points::read_cache::age::{Ages, Before, Part, parts};
 use crate::points::read_cache::cover::{Cover, MOST_PIECES};
+use crate::points::read_cache::piece::{Moment, Piece};
 use crate::points::read_cache::segment::{Place, Segment};
 use promkairos_chunk::Chunk;
 use promkairos_model::TimeRange;
+use promkairos_storage::StoreError;
 use promkairos_storage::frame::put_frame;
-use promkairos_storage::{Clock, StoreError};
 use promkairos_telemetry::{CassandraMetrics, Throttle};
 
 /// The most files. The oldest file is removed when another is needed.
@@ -42,34 +44,6 @@ const MEMORY_A_PIECE: u64 = 186;
 const LEAST_PIECES: usize = 64;
 /// How long nothing is kept after a failed write.
 const REST: Duration = Duration::from_secs(60);
-
-/// Least age of kept points: writers treat points half as old as settled.
-pub const LEAST_SETTLED_AFTER: Duration = Duration::from_secs(600);
-/// Longest age of an entry: writers keep the record of their changes three times as long.
-pub const MOST_CACHE_AGE: Duration = Duration::from_secs(24 * 3600);
-
-/// Settings of the read cache.
-#[derive(Debug, Clone)]
-pub struct ReadCacheOptions {
-    /// Folder of its files, which have no names; created when it is needed.
-    pub dir: PathBuf,
-    /// The most bytes of all files.
-    pub bytes: u64,
-    /// The most bytes of memory for the entries of pieces.
-    pub memory: u64,
-    /// Points are kept once they are older than this.
-    pub settled_after: Duration,
-    /// Points that were read for the first time are used for this time, then twice as long each time that a new
-    /// read finds them unchanged.
-    pub min_age: Duration,
-    /// Cached points are never used for longer.
-    pub max_age: Duration,
-    /// The clock for ages. It must never go back.
-    pub clock: Clock,
-}
-
-/// Milliseconds of the clock.
-pub(crate) type Moment = u64;
 
 /// A range to look up.
 #[derive(Debug, Clone, Copy)]
@@ -124,31 +98,12 @@ pub(crate) struct Good {
     expires: Moment,
 }
 
-/// The entry of a kept range.
-#[derive(Debug, Clone)]
-struct Piece {
-    range: TimeRange,
-    epoch: Epoch,
-    until: Moment,
-    offset: u64,
-    /// 0 = no points.
-    len: u32,
-    /// How often its age was doubled.
-    doublings: u8,
-}
-
 /// A piece to write.
 struct Kept {
     key: Identity,
     epoch: Epoch,
     until: Moment,
     part: Part,
-}
-
-impl Piece {
-    fn is_good(&self, epoch: Epoch, now: Moment) -> bool {
-        self.epoch == epoch && now < self.until
-    }
 }
 
 /// The cache of one keyspace.
@@ -466,6 +421,7 @@ mod tests {
     use super::*;
     use promkairos_chunk::encode_points;
     use promkairos_model::{Point, Value};
+    use promkairos_storage::Clock;
 
     const HOUR: Duration = Duration::from_secs(3600);
 

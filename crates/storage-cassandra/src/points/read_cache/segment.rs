@@ -15,7 +15,7 @@ use hashbrown::HashTable;
 
 use crate::identity::Identity;
 use crate::index::mtime::random;
-use crate::points::read_cache::{Moment, Piece};
+use crate::points::read_cache::piece::{Moment, Piece};
 use promkairos_chunk::Chunk;
 use promkairos_model::TimeRange;
 use promkairos_storage::disk::{Disk, Folders};

@@ -1,0 +1,15 @@
+//! Runs many futures, a bounded number of them at the same time.
+
+use futures::future::BoxFuture;
+use futures::{StreamExt, TryStreamExt, stream};
+
+use promkairos_storage::StoreError;
+
+/// Futures that are created one by one.
+pub(crate) type Futures<'a, T> =
+    Box<dyn Iterator<Item = BoxFuture<'a, Result<T, StoreError>>> + Send + 'a>;
+
+/// Runs some futures at a time; returns their results in order, or the first error.
+pub(crate) async fn all<T>(at_once: usize, futures: Futures<'_, T>) -> Result<Vec<T>, StoreError> {
+    stream::iter(futures).buffered(at_once).try_collect().await
+}

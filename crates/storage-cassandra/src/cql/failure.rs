@@ -1,0 +1,39 @@
+//! Why a statement failed, as far as callers treat it differently. Which errors of the driver mean what is in `retry`.
+
+use promkairos_model::limits::RETRY_AFTER;
+use promkairos_storage::StoreError;
+
+/// Why a statement failed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The server will never accept these rows, or this number of keys; the text says why.
+    Refused(String),
+    /// A server gave up on the read that the text names: see [`Verdict::Unread`](crate::cql::retry::Verdict::Unread).
+    Unread(String),
+    /// Anything else.
+    Store(StoreError),
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Refused(why) => Self::Backend { what: "Cassandra".into(), source: why.into() },
+            Failure::Unread(what) => Self::Unavailable { what, retry_after: RETRY_AFTER },
+            Failure::Store(error) => error,
+        }
+    }
+}
+
+/// An answer whose rows have unexpected types.
+pub(crate) fn unreadable(
+    what: &'static str,
+    error: impl std::error::Error + Send + Sync + 'static,
+) -> StoreError {
+    StoreError::Backend { what: format!("Cassandra: answer to {what}"), source: Box::new(error) }
+}

@@ -1,0 +1,49 @@
+//! Queries and statements that run once, at the start or in the doctor: not prepared, not tried again.
+
+use scylla::client::session::Session;
+
+use crate::cql::cause;
+use crate::cql::failure::unreadable;
+use crate::cql::retry::{Verdict, judge};
+use promkairos_model::limits::RETRY_AFTER;
+use promkairos_storage::StoreError;
+
+/// The rows of a query that runs once.
+pub(crate) async fn rows<R>(
+    session: &Session,
+    cql: &str,
+    values: impl scylla::serialize::row::SerializeRow,
+) -> Result<Vec<R>, StoreError>
+where
+    R: for<'f, 'm> scylla::deserialize::row::DeserializeRow<'f, 'm>,
+{
+    let result = session.query_unpaged(cql, values).await.map_err(|e| failed(cql, e))?;
+    let rows = result.into_rows_result().map_err(|e| unreadable("a schema query", e))?;
+    let rows = rows.rows::<R>().map_err(|e| unreadable("a schema query", e))?;
+    rows.collect::<Result<_, _>>().map_err(|e| unreadable("a schema query", e))
+}
+
+/// Runs a statement once.
+pub(crate) async fn run(
+    session: &Session,
+    cql: &str,
+    values: impl scylla::serialize::row::SerializeRow,
+) -> Result<(), StoreError> {
+    session.query_unpaged(cql, values).await.map(drop).map_err(|e| failed(cql, e))
+}
+
+/// The error for what failed at the start.
+pub(crate) fn failed(what: &str, error: scylla::errors::ExecutionError) -> StoreError {
+    match judge(&error) {
+        Verdict::Again | Verdict::Unreached | Verdict::Unread => StoreError::Unavailable {
+            what: format!("Cassandra: {what}: {}", cause::of_execution(&error)),
+            retry_after: RETRY_AFTER,
+        },
+        Verdict::Denied => {
+            StoreError::Denied(format!("Cassandra: {what}: {}", cause::of_execution(&error)))
+        }
+        Verdict::Refused | Verdict::Broken => {
+            StoreError::Backend { what: format!("Cassandra: {what}"), source: Box::new(error) }
+        }
+    }
+}
