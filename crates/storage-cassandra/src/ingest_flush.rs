@@ -11,7 +11,7 @@ use crate::points::plan::planner::Planner;
 use crate::points::plan::{Plan, PlannedRow, RefusedSeries, UnplacedValue};
 use crate::points::writer::RefusedRow;
 use crate::quarantine::{CellText, RefusedPoint};
-use crate::shared::Shared;
+use crate::store::CassandraStore;
 use promkairos_kairos::RowSpec;
 use promkairos_kairos::index::MetadataRow;
 use promkairos_model::{Exemplar, Labels, Rejections, WriteOutcome};
@@ -25,12 +25,12 @@ const LABEL_BYTES_AT_ONCE: usize = 8 << 20;
 /// Families of metadata that are written within the time of one request.
 const FAMILIES_IN_TIME: usize = 1_000;
 
-impl Shared {
+impl CassandraStore {
     /// [`Store::ingest_flush`](promkairos_storage::Store::ingest_flush)
-    pub(crate) async fn ingest_flush(&self, flush: Flush<'_>) -> Result<FlushOutcome, StoreError> {
+    pub(crate) async fn flush(&self, flush: Flush<'_>) -> Result<FlushOutcome, StoreError> {
         let mut late = LateWrites::default();
         let absorbed = self.flush_all(flush, &mut late).await;
-        let raised = self.end_late_writes(late).await;
+        let raised = self.epochs.end_late_writes(late).await;
         let absorbed = absorbed?;
         raised?;
         Ok(absorbed)
@@ -47,7 +47,7 @@ impl Shared {
         // No pause follows the last run.
         while runs.peek().is_some() {
             pace.wait(done).await;
-            let mut planner = Planner::new(self.spec);
+            let mut planner = Planner::new(self.index.spec);
             let mut label_bytes = 0;
             while planner.len() < POINTS_AT_ONCE
                 && label_bytes < LABEL_BYTES_AT_ONCE
@@ -59,8 +59,8 @@ impl Shared {
             }
             self.flush_plan(planner.finish_in_order(), late, &mut absorbed).await?;
         }
-        for mut plan in plans_of_exemplars(self.spec, exemplars) {
-            let (stamp, wait) = self.stamps.for_write(now_ms(), &plan.identities);
+        for mut plan in plans_of_exemplars(self.index.spec, exemplars) {
+            let (stamp, wait) = self.cql.stamps.for_write(now_ms(), &plan.identities);
             pause(wait).await;
             plan.stamp(stamp);
             self.flush_plan(plan, late, &mut absorbed).await?;
@@ -69,7 +69,7 @@ impl Shared {
         let rows =
             metadata.map(|(family, metadata)| MetadataRow { family: family.into(), metadata });
         for rows in in_pieces(FAMILIES_IN_TIME, rows) {
-            self.write_metadata(rows, self.executor.deadline()).await?;
+            self.metadata.write(rows, self.cql.executor.deadline()).await?;
         }
         Ok(absorbed)
     }
@@ -81,14 +81,14 @@ impl Shared {
         absorbed: &mut FlushOutcome,
     ) -> Result<(), StoreError> {
         // Checked for each plan: a flush may take long.
-        self.skew.check()?;
-        let _gate = self.begin_write().await?;
-        let deadline = self.executor.deadline_of_many(self.longest_write());
-        let ttls = self.lifetimes().of_series(&plan);
-        let mut refused = self.ensure_index(&plan, &ttls, deadline).await?;
-        self.begin_late_writes(late, &plan, deadline).await?;
-        let rows = self.write_rows(&plan, &ttls, &refused, deadline).await?;
-        absorbed.refused += self.quarantine(&plan, &refused, &rows).await?;
+        self.cql.skew.check()?;
+        let _gate = self.index.begin_write().await?;
+        let deadline = self.cql.executor.deadline_of_many(self.index.longest_write());
+        let ttls = self.index.lifetimes().of_series(&plan);
+        let mut refused = self.index.ensure(&plan, &ttls, deadline).await?;
+        self.epochs.begin_late_writes(late, &plan, deadline).await?;
+        let rows = self.points.put(&plan, &ttls, &refused, deadline).await?;
+        absorbed.refused += self.quarantine_points(&plan, &refused, &rows).await?;
         for row in rows {
             refused.insert(row.planned.series, row.why);
         }
@@ -102,7 +102,7 @@ impl Shared {
     }
 
     /// Writes refused points to disk before the flush is acknowledged. Returns their count.
-    async fn quarantine(
+    async fn quarantine_points(
         &self,
         plan: &Plan,
         series: &RefusedSeries,
@@ -125,7 +125,7 @@ impl Shared {
         }
         let mut keep = |row: &PlannedRow, column: &[u8], value: &[u8], stamp: i64, why: &str| {
             let value = (&row.data_type, CellText::of(&row.data_type, value));
-            let time = row.timestamp(self.spec, column);
+            let time = row.timestamp(self.index.spec, column);
             lines.push(RefusedPoint::new(labels(row.series), time, value, stamp, why).line());
         };
         for row in &plan.rows {
@@ -146,7 +146,7 @@ impl Shared {
             Some(quarantine) => quarantine.keep(lines).await?,
             None => refused,
         };
-        self.executor.metrics.quarantined.inc_by(new);
+        self.cql.executor.metrics.quarantined.inc_by(new);
         tracing::error!(points = refused, new, "Cassandra refused points of a flush for good");
         Ok(refused)
     }

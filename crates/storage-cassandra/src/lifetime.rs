@@ -16,6 +16,7 @@ use crate::points::plan::Plan;
 use promkairos_kairos::RowSpec;
 use promkairos_model::limits::MAX_TTL_SECONDS;
 use promkairos_model::{METRIC_NAME, MatchOp, Matcher};
+use promkairos_storage::StoreError;
 
 /// The last expiry, in seconds since 1970, that 32 bits hold: 2038-01-19.
 const LAST_SECOND: Expiry = i32::MAX as i64 - 1;
@@ -204,6 +205,16 @@ async fn compatibility_mode(session: &Session) -> Option<String> {
     let result = session.query_unpaged(cql, &[]).await.ok()?.into_rows_result().ok()?;
     let (mode,) = result.maybe_first_row::<(Option<String>,)>().ok()??;
     Some(mode.unwrap_or_else(|| "CASSANDRA_4".into()))
+}
+
+/// Refuses settings that are known to be wrong without asking Cassandra: the times to live.
+pub fn check(options: &Options) -> Result<(), StoreError> {
+    Lifetimes::new(options).map(drop).map_err(refused_option)
+}
+
+/// The error for a setting that is refused.
+pub(crate) fn refused_option(error: OptionsError) -> StoreError {
+    StoreError::Invalid(error.to_string())
 }
 
 #[cfg(test)]

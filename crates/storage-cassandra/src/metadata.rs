@@ -4,25 +4,35 @@
 //! of the family.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-use crate::cql::failure::unreadable;
-use crate::cql::prepared::{Prepared, Preparer, STAMPED};
-use crate::shared::Shared;
+use futures::FutureExt;
+
+use crate::cql::concurrent::all;
+use crate::cql::connection::Cql;
+use crate::cql::executor::Deadline;
+use crate::cql::failure::{Failure, unreadable};
+use crate::cql::prepared::{Prepared, Preparer, STAMPED, there};
+use crate::cql::stamp::{now_ms, pause};
+use crate::identity::Identity;
 use promkairos_kairos::index::MetadataRow;
 use promkairos_model::{Metadata, with_parts_joined};
 use promkairos_storage::StoreError;
 
+/// Families of metadata written at the same time.
+const FAMILIES_AT_ONCE: usize = 64;
+
 /// On `service_index`; all begin with service, service key.
-pub(crate) struct MetadataStatements {
+struct MetadataStatements {
     /// then key, value, stamp
-    pub(crate) insert: Prepared,
+    insert: Prepared,
     /// then key
-    pub(crate) select: Prepared,
-    pub(crate) select_all: Prepared,
+    select: Prepared,
+    select_all: Prepared,
 }
 
 impl Preparer<'_> {
-    pub(crate) async fn metadata(&self) -> Result<MetadataStatements, StoreError> {
+    async fn metadata(&self) -> Result<MetadataStatements, StoreError> {
         let table = self.options.keyspace.table("service_index");
         let insert = format!(
             "INSERT INTO {table} (service, service_key, key, mtime, value) \
@@ -38,24 +48,82 @@ impl Preparer<'_> {
     }
 }
 
-impl Shared {
+/// The metadata of a keyspace.
+pub(crate) struct MetadataStore {
+    cql: Arc<Cql>,
+    /// None where the table is missing.
+    statements: Option<MetadataStatements>,
+}
+
+impl MetadataStore {
+    /// The metadata, without statements where the table is `missing`.
+    pub(crate) async fn prepare(
+        cql: &Arc<Cql>,
+        on: &Preparer<'_>,
+        missing: &[&str],
+    ) -> Result<Self, StoreError> {
+        let statements = match missing.contains(&"service_index") {
+            true => None,
+            false => Some(on.metadata().await?),
+        };
+        Ok(Self { cql: Arc::clone(cql), statements })
+    }
+
+    /// Writes metadata; each family occurs once. Returns the families that Cassandra refuses for good.
+    pub(crate) async fn write(
+        &self,
+        rows: Vec<MetadataRow>,
+        deadline: Deadline,
+    ) -> Result<Vec<Box<str>>, StoreError> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let family = |row: &MetadataRow| Identity::of(&[b"", row.family.as_bytes()]);
+        let families: Vec<_> = rows.iter().map(family).collect();
+        let (stamp, wait) = self.cql.stamps.for_write(now_ms(), &families);
+        pause(wait).await;
+        let write = |row| self.write_family(row, stamp, deadline).boxed();
+        let refused = all(FAMILIES_AT_ONCE, Box::new(rows.iter().map(write))).await?;
+        Ok(refused.into_iter().flatten().collect())
+    }
+
+    /// Returns the family if Cassandra refuses it for good.
+    async fn write_family(
+        &self,
+        row: &MetadataRow,
+        stamp: i64,
+        deadline: Deadline,
+    ) -> Result<Option<Box<str>>, StoreError> {
+        let (service, service_key) = (MetadataRow::SERVICE, MetadataRow::SERVICE_KEY);
+        let values = (service, service_key, &*row.family, row.value(), stamp);
+        let insert = &there(&self.statements, "service_index")?.insert;
+        match self.cql.executor.run(insert, values, deadline).await {
+            Ok(_) => Ok(None),
+            Err(Failure::Refused(why)) => {
+                tracing::warn!(family = %row.family, %why, "metadata was refused");
+                Ok(Some(row.family.clone()))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// [`Store::metadata`](promkairos_storage::Store::metadata)
-    pub(crate) async fn metadata(
+    pub(crate) async fn read(
         &self,
         family: Option<&str>,
         limit: usize,
     ) -> Result<Vec<(String, Metadata)>, StoreError> {
         let (service, service_key) = (MetadataRow::SERVICE, MetadataRow::SERVICE_KEY);
-        let Some(statements) = &self.statements.metadata else { return Ok(Vec::new()) };
+        let Some(statements) = &self.statements else { return Ok(Vec::new()) };
         let Some(family) = family else {
             let values = (service, service_key);
-            let all = self.metadata_rows(&statements.select_all, values, limit).await?;
+            let all = self.read_rows(&statements.select_all, values, limit).await?;
             return Ok(with_parts_joined(all.into_iter().collect()).into_iter().collect());
         };
         for part in ["", "_bucket", "_sum"] {
             let name = format!("{family}{part}");
             let values = (service, service_key, name.as_str());
-            let found = self.metadata_rows(&statements.select, values, limit).await?;
+            let found = self.read_rows(&statements.select, values, limit).await?;
             let mut found = with_parts_joined(found.into_iter().collect());
             if let Some(metadata) = found.remove(family) {
                 return Ok(vec![(family.to_owned(), metadata)]);
@@ -64,14 +132,15 @@ impl Shared {
         Ok(Vec::new())
     }
 
-    async fn metadata_rows(
+    async fn read_rows(
         &self,
         select: &Prepared,
         values: impl scylla::serialize::row::SerializeRow,
         limit: usize,
     ) -> Result<Vec<(String, Metadata)>, StoreError> {
         let mut all = Vec::new();
-        self.executor
+        self.cql
+            .executor
             .pages(select, values, |page| {
                 type Row<'f> = (&'f str, Option<&'f str>);
                 for row in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
@@ -84,7 +153,7 @@ impl Shared {
                         Ok(row) => all.push((family.to_owned(), row.metadata)),
                         Err(error) => {
                             tracing::warn!(family, %error, "metadata cannot be read");
-                            self.executor.skip("metadata", || family);
+                            self.cql.executor.skip("metadata", || family);
                         }
                     }
                 }

@@ -13,42 +13,62 @@ use async_trait::async_trait;
 use futures::future::join_all;
 use scylla::client::session::Session;
 
+use crate::cql::durability::Durability;
 use crate::cql::each_node::{first_row, nodes};
+use crate::index::series_index::SeriesIndex;
 use crate::options::{Options, Role};
 use crate::schema::spec;
-use crate::shared::Shared;
 use promkairos_model::limits::RETRY_AFTER;
 use promkairos_storage::{Starts, StoreError, Unsynced};
 
 /// The nodes of an opened keyspace.
-pub(crate) struct Nodes(pub(crate) Arc<Shared>);
+pub(crate) struct Nodes {
+    pub(crate) index: Arc<SeriesIndex>,
+    pub(crate) options: Options,
+    /// What survives a kill of a node after Cassandra acknowledged a write.
+    pub(crate) durability: Durability,
+}
 
 #[async_trait]
 impl Unsynced for Nodes {
     fn period(&self) -> Duration {
-        self.0.durability.period(self.0.options.keep_unsynced)
+        self.durability.period(self.options.keep_unsynced)
     }
 
     fn copies(&self) -> usize {
-        self.0.durability.copies
+        self.durability.copies
     }
 
     async fn starts(&self) -> Result<Starts, StoreError> {
-        starts(&self.0.executor.session, &self.0.options).await
+        starts(&self.index.cql.executor.session, &self.options).await
     }
 
     async fn start_over(&self) -> Result<(), StoreError> {
-        let Shared { memory, series, answers, executor, options, spec, .. } = &*self.0;
-        memory.forget_all();
-        series.forget_all();
-        answers.forget_all();
+        let Self { index, options, .. } = self;
+        let session = &index.cql.executor.session;
+        index.forget_all();
         // Without `spec` the next process to open the keyspace would take it for one of an old KairosDB.
-        if options.role == Role::Write
-            && spec::stored(&executor.session, &options.keyspace).await?.is_none()
+        if options.role == Role::Write && spec::stored(session, &options.keyspace).await?.is_none()
         {
-            spec::write(&executor.session, options, *spec).await?;
+            spec::write(session, options, index.spec).await?;
         }
         Ok(())
+    }
+}
+
+impl Nodes {
+    /// Forgets which index rows exist when a node was restarted: it may have lost them.
+    pub(crate) async fn forget_after_restart(&self, known: &mut Starts) {
+        let Ok(now) = starts(&self.index.cql.executor.session, &self.options).await else { return };
+        let was_started =
+            |(node, start): (&String, &i64)| known.get(node).is_some_and(|known| known != start);
+        if now.iter().any(was_started) {
+            tracing::info!(
+                "a node of Cassandra was started again: what it had not synced is looked for again"
+            );
+            self.index.forget_known_rows();
+        }
+        known.extend(now);
     }
 }
 
@@ -66,18 +86,4 @@ async fn starts(session: &Session, options: &Options) -> Result<Starts, StoreErr
         }
         false => Ok(starts),
     }
-}
-
-/// Forgets which index rows exist when a node was restarted: it may have lost them.
-pub(crate) async fn forget_after_restart(shared: &Arc<Shared>, known: &mut Starts) {
-    let Ok(now) = starts(&shared.executor.session, &shared.options).await else { return };
-    let was_started =
-        |(node, start): (&String, &i64)| known.get(node).is_some_and(|known| known != start);
-    if now.iter().any(was_started) {
-        tracing::info!(
-            "a node of Cassandra was started again: what it had not synced is looked for again"
-        );
-        shared.memory.forget_all();
-    }
-    known.extend(now);
 }

@@ -1,5 +1,5 @@
 //! Drops the tag rows of a pair of a window: only our cell `value` of each row. A row that KairosDB wrote too stays.
-//! [`Shared::delete_pair`] explains how it leaves few tombstones. Memory holds a sample and a page.
+//! [`SeriesIndex::delete_pair`] explains how it leaves few tombstones. Memory holds a sample and a page.
 //!
 //! All tombstones carry the latest stamp of our rows that were read, not the time of the drop. So they cover nothing
 //! that is written after our last row: a row that comes between the read and the delete stays, from KairosDB or from
@@ -7,10 +7,10 @@
 //! partition with more than [`SAMPLE`] rows of ours, stamped before our last row, and not yet arrived when the
 //! partition is read again. Our last row was written before all running adapters had agreed to write no more.
 
+use crate::index::series_index::SeriesIndex;
 use crate::index::tag_index::delete::{OurRow, pair_rows};
 use crate::index::tombstones::{PORTION, SAMPLE};
 use crate::index::window::WindowKey;
-use crate::shared::Shared;
 use promkairos_storage::StoreError;
 
 /// Whether an earlier drop may have deleted rows of a window.
@@ -22,7 +22,7 @@ pub(crate) enum Begun {
     Before,
 }
 
-impl Shared {
+impl SeriesIndex {
     /// Deletes the tag rows of a pair of a window that we wrote, as far as that leaves few tombstones. Rows stamped
     /// later than `stamp` stay.
     ///
@@ -93,7 +93,7 @@ impl Shared {
         let delete = &self.statements.tag_rows()?.delete_pairs;
         let (metric, table_name, row_time) = key.values();
         let values = (stamp, metric, table_name, row_time, vec![pair]);
-        self.executor.run(delete, values, self.executor.deadline()).await?;
+        self.cql.executor.run(delete, values, self.cql.executor.deadline()).await?;
         Ok(())
     }
 

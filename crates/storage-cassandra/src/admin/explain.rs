@@ -11,7 +11,7 @@ use crate::index::index_row::IndexRow;
 use crate::index::routing::{Route, route};
 use crate::index::window::Window;
 use crate::options::tag_index::TagIndexTrust;
-use crate::shared::Shared;
+use crate::store::CassandraStore;
 use promkairos_kairos::{DataType, RowTime};
 use promkairos_model::{Matcher, TimeRange};
 use promkairos_storage::StoreError;
@@ -73,17 +73,17 @@ pub enum WindowPath {
     RowKeys,
 }
 
-impl Shared {
-    /// [`CassandraStore::explain`](crate::CassandraStore::explain)
-    pub(crate) async fn explain(
+impl CassandraStore {
+    /// Explains how a selection is carried out, by running its reads of the index.
+    pub async fn explain(
         &self,
         matchers: &[Matcher],
         range: TimeRange,
     ) -> Result<Explanation, StoreError> {
         let route = route(matchers);
-        let names = self.names(&route.metrics).await?;
+        let names = self.index.names(&route.metrics).await?;
         let mut windows = Vec::new();
-        for window in self.windows(&names, range).await? {
+        for window in self.index.windows(&names, range).await? {
             windows.push(self.explain_window(&window, &route).await?);
         }
         windows.sort_by(|a, b| {
@@ -91,9 +91,9 @@ impl Shared {
             key(a).cmp(&key(b))
         });
         let legacy = self.explain_legacy(&names, range).await?;
-        let found = self.find(matchers, range, DataType::holds_points, usize::MAX).await?;
+        let found = self.index.find(matchers, range, DataType::holds_points, usize::MAX).await?;
         let partitions = found.iter().map(|series| series.rows.len()).sum();
-        let cached_partitions = self.count_cached(&found, range).await;
+        let cached_partitions = self.cached.count_cached(&found, range).await;
         Ok(Explanation { windows, legacy, series: found.len(), partitions, cached_partitions })
     }
 
@@ -103,8 +103,8 @@ impl Shared {
         range: TimeRange,
     ) -> Result<Vec<LegacyExplanation>, StoreError> {
         let mut legacy = Vec::new();
-        for metric in self.legacy_names(names, range).await? {
-            let rows = self.count_legacy(&metric, range).await?;
+        for metric in self.index.legacy_names(names, range).await? {
+            let rows = self.index.count_legacy(&metric, range).await?;
             legacy.push(LegacyExplanation { metric, rows });
         }
         Ok(legacy)
@@ -126,23 +126,23 @@ impl Shared {
         };
         let mut unseen = |_: &Arc<IndexRow>, _: RowTime| Ok(());
         let unseen = Mutex::new(&mut unseen as Visit<'_>);
-        if self.scan_memory(key, None, route, DataType::holds_points, &unseen).await? {
+        if self.index.scan_memory(key, None, route, DataType::holds_points, &unseen).await? {
             explanation.paths.push(WindowPath::Memory);
             return Ok(explanation);
         }
-        if let Some((_, looked)) = self.look_up(key, route).await? {
+        if let Some((_, looked)) = self.index.look_up(key, route).await? {
             explanation.partitions += looked.partitions;
             explanation.rows += looked.rows;
             let (tag, values) = (looked.tag, looked.values);
             explanation.paths.push(WindowPath::TagIndex { tag, values });
-            if self.options.tag_index.trust == TagIndexTrust::Configured {
+            if self.index.settings.trust == TagIndexTrust::Configured {
                 return Ok(explanation);
             }
         }
         explanation.partitions += 1;
         explanation.paths.push(WindowPath::RowKeys);
-        let select = &self.statements.row_keys.select;
-        let mut pages = self.index_pages(select, key.columns());
+        let select = &self.index.statements.row_keys.select;
+        let mut pages = self.index.index_pages(select, key.columns());
         while let Some(page) = pages.next().await? {
             explanation.rows += page.rows_num();
         }

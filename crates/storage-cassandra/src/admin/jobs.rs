@@ -22,10 +22,11 @@ use crate::cql::failure::unreadable;
 use crate::cql::ring::RingPages;
 use crate::cql::stamp::now_ms;
 use crate::index::index_row::each_checked_row;
+use crate::index::series_index::SeriesIndex;
 use crate::index::tag_index::document::{ALL, Entry, JOBS, State, decode, encode};
 use crate::index::tag_index::writer::Tagged;
 use crate::index::window::{Window, WindowKey};
-use crate::shared::Shared;
+use crate::store::CassandraStore;
 use promkairos_kairos::index::single_tag_pair;
 use promkairos_kairos::{DataType, TableName};
 use promkairos_model::TimeRange;
@@ -56,7 +57,20 @@ struct FoundRow {
     ttl: i32,
 }
 
-impl Shared {
+impl CassandraStore {
+    /// Starts to build or drop the index of a metric (`*` = of all), at most `rows_per_second` rows
+    /// per second. The job runs in the background; see [`CassandraStore::tag_index_status`].
+    pub async fn begin_tag_index_job(
+        &self,
+        metric: &str,
+        kind: JobKind,
+        rows_per_second: u32,
+    ) -> Result<(), StoreError> {
+        self.index.begin_job(metric, kind, rows_per_second.max(1)).await
+    }
+}
+
+impl SeriesIndex {
     /// Records a job for this process; a running job of the same kind continues.
     pub(crate) async fn begin_job(
         &self,
@@ -180,7 +194,7 @@ impl Shared {
     async fn build(&self, metric: &str, job: &mut Job) -> Result<(), StoreError> {
         while self.tags.view().entries_of(metric).any(|entry| entry.state == State::Writing) {
             self.touch(metric, job).await?;
-            tokio::time::sleep(self.options.tag_index.refresh).await;
+            tokio::time::sleep(self.settings.refresh).await;
             self.look().await?;
         }
         if job.position.is_none() {
@@ -248,7 +262,7 @@ impl Shared {
             for time in [now_ms(), now_ms() + self.spec.width()] {
                 let window = window(table_name, self.spec.row_time(time));
                 let any = &self.statements.row_keys.any;
-                if self.has_rows(any, window.key().values()).await? {
+                if self.cql.has_rows(any, window.key().values()).await? {
                     windows.push(window);
                 }
             }
@@ -260,7 +274,7 @@ impl Shared {
     /// names and in no time index.
     async fn every_window(&self, job: &Job) -> Result<Vec<Window>, StoreError> {
         let select = &self.statements.tags.every_window;
-        let (mut windows, mut pages) = (Vec::new(), RingPages::new(&self.executor, select));
+        let (mut windows, mut pages) = (Vec::new(), RingPages::new(&self.cql.executor, select));
         let mut touched = Instant::now();
         while let Some(page) = pages.next().await? {
             type Row<'f> = (&'f str, &'f str, CqlTimestamp);
@@ -331,7 +345,7 @@ impl Shared {
             return Err(StoreError::Invalid(format!("{} is no longer indexed", key.metric)));
         };
         let tagged: Vec<Tagged<'_>> = rows.iter().zip(0..).map(FoundRow::tagged).collect();
-        let deadline = self.executor.deadline();
+        let deadline = self.cql.executor.deadline();
         let refused = self.write_tag_rows(key, &tagged, &indexed, deadline).await?;
         if let Some(why) = refused.values().next() {
             tracing::warn!(metric = key.metric, row_time = %key.row_time, why, "a row was refused");
@@ -361,7 +375,7 @@ impl Shared {
             if done.contains(&pair) {
                 continue;
             }
-            let (stamp, _) = self.stamps.for_delete(now_ms());
+            let (stamp, _) = self.cql.stamps.for_delete(now_ms());
             let dropped = self.delete_pair(key, &pair, stamp, begun).await?;
             all.deleted += dropped.deleted;
             all.left += dropped.left;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::admin::job::Job;
-use crate::shared::Shared;
+use crate::store::CassandraStore;
 use promkairos_storage::StoreError;
 
 /// The state of the whole index.
@@ -34,11 +34,12 @@ pub struct TagStatus {
     pub gaps: Vec<i64>,
 }
 
-impl Shared {
-    /// [`CassandraStore::tag_index_status`](crate::CassandraStore::tag_index_status)
-    pub(crate) async fn tag_index_status(&self) -> Result<TagIndexStatus, StoreError> {
-        let document = self.recorded().await?.document;
-        let adapters = self.adapters().await?.into_iter().map(|(id, adapter)| (id, adapter.seen));
+impl CassandraStore {
+    /// The state of the tag index.
+    pub async fn tag_index_status(&self) -> Result<TagIndexStatus, StoreError> {
+        let document = self.index.recorded().await?.document;
+        let adapters =
+            self.index.adapters().await?.into_iter().map(|(id, adapter)| (id, adapter.seen));
         let mut all = Vec::new();
         for (metric, tags) in &document.metrics {
             all.extend(tags.iter().map(|(tag, entry)| TagStatus {
@@ -50,6 +51,6 @@ impl Shared {
             }));
         }
         let (version, adapters) = (document.version, adapters.collect());
-        Ok(TagIndexStatus { version, adapters, tags: all, jobs: self.jobs().await? })
+        Ok(TagIndexStatus { version, adapters, tags: all, jobs: self.index.jobs().await? })
     }
 }

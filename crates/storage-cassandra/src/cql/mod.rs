@@ -5,6 +5,7 @@ pub(crate) mod cause;
 pub(crate) mod clock;
 pub(crate) mod concurrency;
 pub(crate) mod concurrent;
+pub(crate) mod connection;
 pub(crate) mod cuts;
 pub(crate) mod datacenter;
 pub(crate) mod durability;

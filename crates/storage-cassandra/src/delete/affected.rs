@@ -5,18 +5,20 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 use std::vec;
 
 use futures::FutureExt;
 use parking_lot::Mutex;
 
 use crate::cql::concurrent::all;
+use crate::cql::stamp::now_ms;
 use crate::identity::Identity;
 use crate::index::found::{FoundRow, Visit};
 use crate::index::index_row::IndexRow;
 use crate::index::routing::{Route, route};
+use crate::index::series_index::SeriesIndex;
 use crate::index::window::{Window, WindowKey};
-use crate::shared::Shared;
 use promkairos_kairos::{DataType, RowTime};
 use promkairos_model::{Matcher, TimeRange};
 use promkairos_storage::StoreError;
@@ -40,7 +42,7 @@ pub(super) enum Index {
 
 /// The rows of points and exemplars that a delete affects.
 pub(super) struct Affected<'a> {
-    shared: &'a Shared,
+    index: &'a SeriesIndex,
     names: Vec<String>,
     route: Route,
     range: TimeRange,
@@ -54,19 +56,19 @@ pub(super) struct Affected<'a> {
 impl<'a> Affected<'a> {
     /// Finds the windows.
     pub(super) async fn find(
-        shared: &'a Shared,
+        index: &'a SeriesIndex,
         matchers: &[Matcher],
         range: TimeRange,
     ) -> Result<Self, StoreError> {
         let route = route(matchers);
-        let names = shared.names(&route.metrics).await?;
-        let windows = shared.windows(&names, range).await?;
+        let names = index.names(&route.metrics).await?;
+        let windows = index.windows(&names, range).await?;
         // Memory may lack rows of other processes. A read may miss them for a while, a delete may not.
         for window in &windows {
-            shared.series.doubt(window.key().identity());
+            index.series.doubt(window.key().identity());
         }
         let windows = windows.into_iter();
-        Ok(Self { shared, names, route, range, windows, at_once: 1, legacy_is_read: false })
+        Ok(Self { index, names, route, range, windows, at_once: 1, legacy_is_read: false })
     }
 
     /// The rows of the next windows, possibly none. `None` = all were returned.
@@ -75,9 +77,9 @@ impl<'a> Affected<'a> {
         if part.is_empty() {
             return self.next_legacy().await;
         }
-        let (shared, route) = (self.shared, &self.route);
+        let (index, route) = (self.index, &self.route);
         let scan = move |window: Window| {
-            async move { Ok((shared.rows_of_window(window.key(), route).await?, window)) }.boxed()
+            async move { Ok((index.rows_of_window(window.key(), route).await?, window)) }.boxed()
         };
         let found = all(WINDOWS_AT_ONCE, Box::new(part.into_iter().map(scan))).await?;
         let found = found.into_iter().filter(|(rows, _)| !rows.is_empty());
@@ -92,13 +94,13 @@ impl<'a> Affected<'a> {
         if self.legacy_is_read {
             return Ok(None);
         }
-        let found = self.shared.legacy_rows(&self.names, &self.route, self.range).await?;
+        let found = self.index.legacy_rows(&self.names, &self.route, self.range).await?;
         self.legacy_is_read = true;
         Ok(Some((Index::Legacy, found)))
     }
 }
 
-impl Shared {
+impl SeriesIndex {
     /// The rows of a window that match, each once.
     async fn rows_of_window(
         &self,
@@ -147,18 +149,27 @@ struct Found {
 impl Found {
     fn take(
         &mut self,
-        shared: &Shared,
+        index: &SeriesIndex,
         row: &Arc<IndexRow>,
         row_time: RowTime,
     ) -> Result<(), StoreError> {
         let row = FoundRow { row: Arc::clone(row), row_time };
         if !row.row.has_key() {
-            shared.executor.skip("row_key", || &row);
+            index.cql.executor.skip("row_key", || &row);
         } else if self.seen.insert(row.identity()) {
             self.rows.push(row);
         }
         Ok(())
     }
+}
+
+/// How long after its end a window counts as closed.
+const CLOSED_AFTER: Duration = Duration::from_secs(24 * 3600);
+
+/// The range of time whose windows count as closed.
+pub(super) fn closed() -> TimeRange {
+    let end = now_ms() - i64::try_from(CLOSED_AFTER.as_millis()).unwrap_or(i64::MAX);
+    TimeRange::new(i64::MIN, end)
 }
 
 /// Whether a delete removes rows of this type.

@@ -5,25 +5,25 @@
 //! by deleting a sample, so a window whose rows all have our cell counts as removed together; the range tombstone
 //! then replaces those of the sample. Nothing is written: no epoch, no stamp, no gate.
 
-use crate::delete::affected::{Affected, Index};
-use crate::delete::{Removal, closed};
+use crate::delete::affected::{Affected, Index, closed};
+use crate::delete::deletes::Deletes;
+use crate::index::forget::Removal;
 use crate::index::found::FoundRow;
 use crate::index::tombstones::PORTION;
 use crate::index::window::WindowKey;
-use crate::shared::Shared;
 use promkairos_kairos::RowKey;
 use promkairos_model::{Matcher, TimeRange};
 use promkairos_storage::{DeleteCost, StoreError};
 
-impl Shared {
+impl Deletes {
     /// [`Store::delete_cost`](promkairos_storage::Store::delete_cost)
-    pub(crate) async fn delete_cost(
+    pub(crate) async fn cost(
         &self,
         matchers: &[Matcher],
         range: TimeRange,
     ) -> Result<DeleteCost, StoreError> {
         let mut cost = DeleteCost::default();
-        let mut affected = Affected::find(self, matchers, range).await?;
+        let mut affected = Affected::find(&self.index, matchers, range).await?;
         while let Some((index, windows)) = affected.next().await? {
             for (window, rows) in &windows {
                 cost = cost + self.cost_of_window(window.key(), rows, (index, range)).await?;
@@ -41,32 +41,32 @@ impl Shared {
     ) -> Result<DeleteCost, StoreError> {
         let found = rows.len() as u64;
         let mut cost = DeleteCost { windows: 1, ..DeleteCost::default() };
-        let is_whole = self.spec.covers(key.row_time, range);
-        if is_whole || self.spec.columns(key.row_time, range).is_some() {
+        let is_whole = self.index.spec.covers(key.row_time, range);
+        if is_whole || self.index.spec.columns(key.row_time, range).is_some() {
             cost.tombstones.data_points = found;
         }
-        if !self.spec.covers(key.row_time, closed()) {
+        if !self.index.spec.covers(key.row_time, closed()) {
             cost.index_rows_left = found;
             return Ok(cost);
         }
-        let removal = self.removal(key, rows).await?;
+        let removal = self.index.removal(key, rows).await?;
         let tombstones = &mut cost.tombstones;
         // Where a window is deleted in part, some rows may keep cells: the empty ones are removed one by one.
         if removal != Removal::Together || !is_whole {
             let portion: Vec<RowKey> = rows.iter().take(PORTION).map(FoundRow::row_key).collect();
             tombstones.row_keys = portion.len() as u64;
-            tombstones.tag_indexed_row_keys = self.count_tag_rows(key, &portion).await?;
+            tombstones.tag_indexed_row_keys = self.index.count_tag_rows(key, &portion).await?;
         }
         let gone = match removal {
             Removal::Together => {
-                let pairs = self.count_pairs_of(rows).await?;
+                let pairs = self.index.count_pairs_of(rows).await?;
                 tombstones.row_keys = tombstones.row_keys.max(1);
                 tombstones.tag_indexed_row_keys = tombstones.tag_indexed_row_keys.max(pairs);
                 found
             }
             Removal::OneByOne(most) => most as u64,
         };
-        if self.has_legacy_rows_of(key.metric).await? {
+        if self.index.has_legacy_rows_of(key.metric).await? {
             tombstones.row_key_index = found.min(PORTION as u64);
         }
         cost.index_rows_deleted = match index {

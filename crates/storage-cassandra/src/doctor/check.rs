@@ -2,13 +2,13 @@
 //! `judge` decides what is wrong, `look` and `scan` read.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt, stream};
 
-use crate::cql::clock::Skew;
-use crate::cql::executor::Executor;
+use crate::cql::connection::Cql;
 use crate::cql::prepared::Preparer;
-use crate::cql::stamp::{Stamps, now_ms};
+use crate::cql::stamp::now_ms;
 use crate::cql::{ring, session};
 use crate::doctor::finding::Finding;
 use crate::doctor::gathered::Gathered;
@@ -24,9 +24,9 @@ use crate::doctor::statements::Statements;
 use crate::identity::Identity;
 use crate::index::memory::Expiry;
 use crate::index::pages::IndexCuts;
-use crate::lifetime::last_expiry;
+use crate::lifetime::{check, last_expiry};
 use crate::options::Options;
-use crate::points::epochs::Epochs;
+use crate::points::epochs::EpochLog;
 use crate::schema;
 use crate::schema::tables::NameColumn;
 use promkairos_kairos::RowSpec;
@@ -41,9 +41,9 @@ const ROWS_AT_ONCE: usize = 32;
 
 /// A connected doctor.
 pub struct Doctor {
-    pub(super) executor: Executor,
+    pub(super) cql: Arc<Cql>,
     pub(super) statements: Statements,
-    pub(super) epochs: Option<Epochs>,
+    pub(super) epochs: EpochLog,
     pub(super) options: Options,
     pub(super) settings: Settings,
     pub(super) spec: RowSpec,
@@ -51,7 +51,6 @@ pub struct Doctor {
     pub(super) stored_spec: Option<RowSpec>,
     pub(super) missing: Vec<&'static str>,
     pub(super) names: NameColumn,
-    pub(super) stamps: Stamps,
     pub(super) pace: ReadRate,
     pub(super) leads: Leads,
     pub(super) index_cuts: IndexCuts,
@@ -65,24 +64,21 @@ impl Doctor {
     /// Connects and looks at the tables. Returns [`StoreError::Invalid`] when the keyspace is
     /// missing or not KairosDB's.
     pub async fn connect(options: Options, settings: Settings) -> Result<Self, StoreError> {
-        crate::check(&options)?;
+        check(&options)?;
         let session = session::connect(&options).await?;
         let found = schema::inspect(&session, &options.keyspace).await?;
         ring::check_partitioner(&session).await?;
-        let preparer = Preparer { session: &session, options: &options };
+        let cql = Arc::new(Cql::new(session, CassandraMetrics::default(), &options).await?);
+        let session = &cql.executor.session;
+        let preparer = Preparer { session, options: &options };
         let statements = Statements::prepare(&preparer, (&found.missing, found.names)).await?;
-        let epochs = Epochs::prepare(&preparer, &found.missing).await?;
-        let clock = "SELECT toUnixTimestamp(now()) FROM system.local".into();
-        let clock = preparer.prepare("clock", clock, crate::Consistency::One).await?;
-        let last = last_expiry(&session).await;
-        let many_tombstones = many_tombstones(&session).await;
-        let metrics = CassandraMetrics::default();
-        let executor = Executor::new(session, metrics, &options);
-        let skew = Skew::default();
-        skew.measure(&executor, &clock).await?;
-        skew.check()?;
+        let epochs = EpochLog::prepare(&cql, &preparer, &found.missing).await?;
+        let last = last_expiry(session).await;
+        let many_tombstones = many_tombstones(session).await;
+        cql.measure_skew().await?;
+        cql.skew.check()?;
         Ok(Self {
-            executor,
+            cql,
             statements,
             epochs,
             spec: found.spec.unwrap_or(RowSpec::LEGACY),
@@ -90,7 +86,6 @@ impl Doctor {
             stored_spec: found.spec,
             missing: found.missing,
             names: found.names,
-            stamps: Stamps::default(),
             pace: ReadRate::new(settings.rate),
             leads: Leads::default(),
             index_cuts: IndexCuts::default(),

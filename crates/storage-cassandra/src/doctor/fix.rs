@@ -49,27 +49,24 @@ impl Doctor {
         values: impl scylla::serialize::row::SerializeRow,
     ) -> Result<(), StoreError> {
         self.pace.take(1).await;
-        self.executor.run(prepared, values, self.executor.deadline()).await?;
+        self.cql.executor.run(prepared, values, self.cql.executor.deadline()).await?;
         Ok(())
     }
 
     fn stamp(&self) -> i64 {
-        self.stamps.for_index(now_ms())
+        self.cql.stamps.for_index(now_ms())
     }
 
     /// A stamp above all earlier writes of this process, and below all later ones.
     async fn delete_stamp(&self) -> i64 {
-        let (stamp, wait) = self.stamps.for_delete(now_ms());
+        let (stamp, wait) = self.cql.stamps.for_delete(now_ms());
         tokio::time::sleep(wait).await;
         stamp
     }
 
     /// Read caches must not use points that are deleted.
     async fn raise_epoch(&self, metric: &str) -> Result<(), StoreError> {
-        match &self.epochs {
-            Some(epochs) => epochs.raise(&self.executor, &[metric], self.executor.deadline()).await,
-            None => Ok(()),
-        }
+        self.epochs.raise(&[metric], self.cql.executor.deadline()).await
     }
 
     async fn write_row_key(&self, row: &RowKeyRow, ttl: i32) -> Result<bool, StoreError> {
@@ -226,7 +223,7 @@ impl Doctor {
             return Ok(false);
         }
         self.pace.take(1).await;
-        let (session, options) = (&self.executor.session, &self.options);
+        let (session, options) = (&self.cql.executor.session, &self.options);
         spec::write(session, options, wanted).await?;
         Ok(spec::stored(session, &options.keyspace).await? == Some(wanted))
     }
@@ -237,7 +234,7 @@ impl Doctor {
             options.iter().map(|(n, v)| format!("{}: {}", quoted(n), quoted(v))).collect();
         let (keyspace, options) = (&self.options.keyspace, options.join(", "));
         let cql = format!("ALTER TABLE {} WITH compaction = {{{options}}}", keyspace.table(table));
-        once::run(&self.executor.session, &cql, ()).await?;
+        once::run(&self.cql.executor.session, &cql, ()).await?;
         Ok(true)
     }
 }

@@ -77,7 +77,7 @@ impl Doctor {
         let (values, mut state) = (WindowKey::from(window).values(), PagingState::start());
         loop {
             self.pace.take(1).await;
-            let (result, next) = match self.executor.page(statement, values, &state).await {
+            let (result, next) = match self.cql.executor.page(statement, values, &state).await {
                 Err(Failure::Unread(_)) => return Ok(false),
                 page => page?,
             };

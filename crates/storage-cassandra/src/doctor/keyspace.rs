@@ -22,7 +22,8 @@ impl Doctor {
         let cql = "SELECT table_name, compaction, flags FROM system_schema.tables \
                    WHERE keyspace_name = ?";
         let keyspace = self.options.keyspace.as_str();
-        let tables: Vec<TableRow> = once::rows(&self.executor.session, cql, (keyspace,)).await?;
+        let tables: Vec<TableRow> =
+            once::rows(&self.cql.executor.session, cql, (keyspace,)).await?;
         for (table, compaction, flags) in tables.iter().filter(|(table, ..)| is_kairosdb(table)) {
             let flags = flags.clone().unwrap_or_default();
             if !flags.contains("compound") || flags.contains("dense") {
@@ -35,7 +36,8 @@ impl Doctor {
                 self.settle(finding, &mut part).await?;
             }
         }
-        if let Some(risk) = Durability::ask(&self.executor.session, &self.options).await.risk() {
+        if let Some(risk) = Durability::ask(&self.cql.executor.session, &self.options).await.risk()
+        {
             part.report.facts.notes.push(risk.to_string());
         }
         if self.stored_spec.is_none() {

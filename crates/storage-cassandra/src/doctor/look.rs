@@ -75,7 +75,7 @@ impl Doctor {
     pub(super) async fn coverage(&self) -> Result<Coverage, StoreError> {
         match self.missing.contains(&"service_index") {
             true => Ok(Coverage::default()),
-            false => Coverage::read(&self.executor.session, &self.options.keyspace).await,
+            false => Coverage::read(&self.cql.executor.session, &self.options.keyspace).await,
         }
     }
 
@@ -86,7 +86,7 @@ impl Doctor {
         values: impl SerializeRow,
     ) -> Result<bool, StoreError> {
         self.pace.take(1).await;
-        match self.executor.run(prepared, values, self.executor.deadline()).await {
+        match self.cql.executor.run(prepared, values, self.cql.executor.deadline()).await {
             Err(Failure::Unread(_)) => Ok(true),
             result => {
                 let rows = result?.into_rows_result().map_err(|e| unreadable(prepared.name, e))?;
@@ -131,7 +131,7 @@ impl Doctor {
         R: for<'f, 'm> DeserializeRow<'f, 'm>,
     {
         self.pace.take(1).await;
-        let result = self.executor.run(prepared, values, self.executor.deadline()).await?;
+        let result = self.cql.executor.run(prepared, values, self.cql.executor.deadline()).await?;
         let name = prepared.name;
         Ok(owned(result.into_rows_result().map_err(|e| unreadable(name, e))?, name)?)
     }
@@ -182,7 +182,7 @@ impl Doctor {
     pub(super) async fn has_data(&self, key: &[u8]) -> Result<bool, StoreError> {
         let any = &self.statements.data.any;
         self.pace.take(1).await;
-        match self.executor.run(any, (key,), self.executor.deadline()).await {
+        match self.cql.executor.run(any, (key,), self.cql.executor.deadline()).await {
             Ok(result) => {
                 let rows = result.into_rows_result().map_err(|e| unreadable(any.name, e))?;
                 return Ok(rows.rows_num() > 0);
@@ -265,7 +265,7 @@ impl Doctor {
             let is_read = loop {
                 self.pace.take(1).await;
                 let (result, next) =
-                    match self.executor.page(prepared, (key, start, end), &state).await {
+                    match self.cql.executor.page(prepared, (key, start, end), &state).await {
                         Ok(page) => page,
                         Err(Failure::Unread(why)) => break Err(why),
                         Err(error) => return Err(error),
@@ -396,7 +396,7 @@ impl Doctor {
         let values = WindowKey::from(row).values();
         loop {
             self.pace.take(1).await;
-            let (result, next) = match self.executor.page(statement, values, &state).await {
+            let (result, next) = match self.cql.executor.page(statement, values, &state).await {
                 // Unread rows may lead to data.
                 Err(Failure::Unread(_)) => return Ok((true, changed)),
                 page => page?,

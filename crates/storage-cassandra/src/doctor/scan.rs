@@ -88,7 +88,8 @@ impl<'a, R: ScanRow> Pages<'a, R> {
         while let Some(slice) = self.left.last().map(|(slice, _)| *slice) {
             doctor.pace.take(1).await;
             let state = self.state.take().unwrap_or_else(PagingState::start);
-            let (result, next) = match doctor.executor.page(self.prepared, slice, &state).await {
+            let (result, next) = match doctor.cql.executor.page(self.prepared, slice, &state).await
+            {
                 Ok(page) => page,
                 Err(Failure::Unread(why)) => {
                     self.cut(why, part)?;
@@ -189,7 +190,7 @@ impl<'a, R: ScanRow> Pages<'a, R> {
         let (mut most, mut state) = (0, PagingState::start());
         for _ in 0..MOST_PAGES {
             self.doctor.pace.take(1).await;
-            let page = self.doctor.executor.page(self.prepared, (token, token), &state).await;
+            let page = self.doctor.cql.executor.page(self.prepared, (token, token), &state).await;
             let (result, next) = match page {
                 Ok(page) => page,
                 Err(Failure::Unread(_)) => return Ok(0),

@@ -300,7 +300,7 @@ impl Doctor {
             let list = &self.statements.names.list;
             let key = vec![CqlValue::Blob(StringIndexRow::key(table).to_vec())];
             let (range, known) = ([SplitPoint::FIRST, list.order.last()], &self.index_cuts);
-            let mut pages = IndexPages::new((&self.executor, known), list, key, range);
+            let mut pages = IndexPages::new((&self.cql.executor, known), list, key, range);
             while let Some(page) = pages.next().await? {
                 for row in page.rows::<(CqlValue,)>().map_err(|e| unreadable(list.name(), e))? {
                     match row.map_err(|e| unreadable(list.name(), e))? {

@@ -1,7 +1,7 @@
 //! Finds series: metric names, row times, then the matching index rows of each window. Reads no points.
 //!
 //! Both tag indexes, KairosDB's and ours, are used, and the legacy index where it holds rows. Only
-//! [`Shared::scan_among`] knows where the rows of a window come from.
+//! [`SeriesIndex::scan_among`] knows where the rows of a window come from.
 
 use std::sync::Arc;
 
@@ -17,18 +17,18 @@ use crate::index::found::{Candidates, FoundRow, FoundSeries, Nth, READS_AT_ONCE,
 use crate::index::index_row::IndexRow;
 use crate::index::pages::IndexPages;
 use crate::index::routing::{Metrics, Route, route};
+use crate::index::series_index::SeriesIndex;
 use crate::index::split_point::SplitPoint;
 use crate::index::window::{Window, WindowKey};
 use crate::index::window_reader::LastInsert;
 use crate::options::tag_index::TagIndexTrust;
 use crate::schema::tables::NameColumn;
-use crate::shared::Shared;
 use promkairos_kairos::index::StringIndexRow;
 use promkairos_kairos::{DataType, RowTime, TableName};
 use promkairos_model::{Matcher, TimeRange};
 use promkairos_storage::{SelectHints, StoreError, check_bytes, check_label_bytes};
 
-impl Shared {
+impl SeriesIndex {
     /// The series that match and have rows of a wanted type in the range, in any order. Fails if
     /// their labels exceed `most_bytes`.
     pub(crate) async fn find(
@@ -66,7 +66,7 @@ impl Shared {
         let (mut bytes, mut of_rows) = (0, 0);
         self.scan_among(metrics, route, range, wanted, &mut |row, row_time| {
             if !row.has_key() {
-                self.executor.skip("row_key", || FoundRow { row: Arc::clone(row), row_time });
+                self.cql.executor.skip("row_key", || FoundRow { row: Arc::clone(row), row_time });
                 return Ok(());
             }
             let id = row.series();
@@ -163,7 +163,7 @@ impl Shared {
             return Ok(());
         }
         if let Some((rows, _)) = self.look_up(key, route).await? {
-            let is_all = self.options.tag_index.trust == TagIndexTrust::Configured;
+            let is_all = self.settings.trust == TagIndexTrust::Configured;
             for (data_type, tags) in rows {
                 let tags: Vec<_> = tags.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
                 // Where `row_keys` is read too, skipped rows are counted there.
@@ -227,7 +227,7 @@ impl Shared {
                         let (name,) = row.map_err(wrong)?;
                         match std::str::from_utf8(name) {
                             Ok(name) => inside = take(name),
-                            Err(_) => self.executor.skip("metric_name", || name.escape_ascii()),
+                            Err(_) => self.cql.executor.skip("metric_name", || name.escape_ascii()),
                         }
                     }
                 }
@@ -252,7 +252,7 @@ impl Shared {
     ) -> Result<Vec<Window>, StoreError> {
         // Few rows in total. Before 1970 there may be one row time for each point.
         if names.len() > 1 && range.start >= 0 && self.has_few_row_times(range) {
-            let parts = self.executor.key_lists.parts(names);
+            let parts = self.cql.executor.key_lists.parts(names);
             let reads = parts.map(move |part| self.windows_of_part(part, range).boxed());
             let windows = all(READS_AT_ONCE, Box::new(reads)).await?;
             return Ok(windows.into_iter().flatten().collect());
@@ -266,7 +266,7 @@ impl Shared {
         range: TimeRange,
     ) -> Result<Vec<Window>, StoreError> {
         let together = self.windows_of_many(part, range);
-        match self.executor.key_lists.together(part.len(), together).await? {
+        match self.cql.executor.key_lists.together(part.len(), together).await? {
             Some(windows) => Ok(windows),
             None => self.windows_of_each(part, range).await,
         }
@@ -293,7 +293,7 @@ impl Shared {
         let (first, last) = (bounds.first.millis(), bounds.last.millis());
         let tables = TableName::ALL.map(TableName::as_str);
         let values = (metrics, &tables[..], CqlTimestamp(first), CqlTimestamp(last));
-        let result = self.executor.run(select, values, self.executor.deadline()).await?;
+        let result = self.cql.executor.run(select, values, self.cql.executor.deadline()).await?;
         let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
         let mut windows = Vec::new();
         type Row<'f> = (&'f str, &'f str, CqlTimestamp);

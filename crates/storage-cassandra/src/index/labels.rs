@@ -11,13 +11,13 @@ use std::time::Instant;
 
 use crate::index::label_answers::Asked;
 use crate::index::routing::route;
-use crate::shared::Shared;
+use crate::index::series_index::SeriesIndex;
 use promkairos_kairos::DataType;
 use promkairos_model::{Labels, METRIC_NAME};
 use promkairos_storage::limited::Smallest;
 use promkairos_storage::{Limited, SeriesQuery, StoreError};
 
-impl Shared {
+impl SeriesIndex {
     /// The result of `read`, or a recent answer.
     async fn answer(
         &self,
@@ -28,7 +28,7 @@ impl Shared {
         let (asked, begun) =
             (Asked::new(label, query, self.spec), self.answers.begin(Instant::now()));
         if let Some(answer) = self.answers.get(&asked, begun) {
-            self.executor.metrics.label_answer_hits.inc();
+            self.cql.executor.metrics.label_answer_hits.inc();
             return Ok(answer);
         }
         let answer = read.await?;

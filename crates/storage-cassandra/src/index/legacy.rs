@@ -7,9 +7,7 @@
 //!
 //! [`Options::index_recheck`]: crate::options::Options::index_recheck
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use parking_lot::Mutex;
@@ -20,11 +18,12 @@ use crate::cql::failure::{Failure, unreadable};
 use crate::cql::prepared::Prepared;
 use crate::identity::Identity;
 use crate::index::found::{FoundRow, Visit};
+use crate::index::legacy_extents::{Extent, Looked};
 use crate::index::pages::IndexPages;
 use crate::index::routing::Route;
+use crate::index::series_index::SeriesIndex;
 use crate::index::split_point::SplitPoint;
 use crate::index::window::WindowKey;
-use crate::shared::Shared;
 use promkairos_kairos::DataType;
 use promkairos_kairos::index::{LegacyIndexRow, LegacySlice};
 use promkairos_model::{ShownMetric, TimeRange};
@@ -36,46 +35,8 @@ const BEFORE_ALL: &[u8] = &[];
 const BEHIND_ALL: &[u8] = &[u8::MAX; 64];
 /// Metrics that one query reads at the same time.
 const METRICS_AT_ONCE: usize = 32;
-/// The most metrics that are remembered.
-const MOST_METRICS: usize = 200_000;
 
-/// What is remembered of the legacy index.
-#[derive(Default)]
-pub(crate) struct LegacyIndex {
-    /// None: not looked up yet.
-    table: Mutex<Option<Looked<bool>>>,
-    metrics: Mutex<HashMap<Identity, Looked<Option<Arc<Extent>>>>>,
-}
-
-#[derive(Clone)]
-struct Looked<T> {
-    at: Instant,
-    found: T,
-}
-
-impl<T> Looked<T> {
-    fn new(found: T) -> Self {
-        Self { at: Instant::now(), found }
-    }
-
-    fn is_fresh(&self, recheck: Duration) -> bool {
-        self.at.elapsed() < recheck
-    }
-}
-
-/// The first and the last column of a partition.
-struct Extent {
-    first: Vec<u8>,
-    last: Vec<u8>,
-}
-
-impl Extent {
-    fn overlaps(&self, slice: &LegacySlice) -> bool {
-        slice.start <= self.last && self.first <= slice.end
-    }
-}
-
-impl Shared {
+impl SeriesIndex {
     /// Calls `visit` for every row of the legacy index that matches and has a wanted type.
     pub(crate) async fn scan_legacy(
         &self,
@@ -147,7 +108,7 @@ impl Shared {
         if self.has_legacy_rows_of(row.metric()).await? {
             let values = (stamp, row.metric().as_bytes(), row.key());
             let delete = &self.statements.legacy()?.delete;
-            self.executor.run(delete, values, self.executor.deadline()).await?;
+            self.cql.executor.run(delete, values, self.cql.executor.deadline()).await?;
         }
         Ok(())
     }
@@ -191,7 +152,7 @@ impl Shared {
                 let key = LegacyIndexRow::decode(column).map(|row| row.row_key);
                 let Some(key) = key.ok().filter(|key| &*key.metric == metric) else {
                     let shown = || format!("{}: {}", ShownMetric(metric), column.escape_ascii());
-                    self.executor.skip("row_key", shown);
+                    self.cql.executor.skip("row_key", shown);
                     continue;
                 };
                 let tags: Vec<(&str, &str)> = key.tags.iter().collect();
@@ -223,7 +184,7 @@ impl Shared {
     async fn has_legacy_rows(&self) -> Result<bool, StoreError> {
         let Some(statements) = &self.statements.legacy else { return Ok(false) };
         let known = self.legacy.table.lock().clone();
-        if let Some(known) = known.filter(|known| known.is_fresh(self.options.index_recheck)) {
+        if let Some(known) = known.filter(|known| known.is_fresh(self.settings.index_recheck)) {
             return Ok(known.found);
         }
         let found = self.column(&statements.any, (), BEFORE_ALL).await?.is_some();
@@ -235,7 +196,7 @@ impl Shared {
     async fn extent(&self, metric: &str) -> Result<Option<Arc<Extent>>, StoreError> {
         let id = Identity::of(&[metric.as_bytes()]);
         let known = self.legacy.metrics.lock().get(&id).cloned();
-        if let Some(known) = known.filter(|known| known.is_fresh(self.options.index_recheck)) {
+        if let Some(known) = known.filter(|known| known.is_fresh(self.settings.index_recheck)) {
             return Ok(known.found);
         }
         let legacy = self.statements.legacy()?;
@@ -245,11 +206,7 @@ impl Shared {
             self.column(&legacy.last, partition, BEHIND_ALL)
         )?;
         let found = first.zip(last).map(|(first, last)| Arc::new(Extent { first, last }));
-        let mut metrics = self.legacy.metrics.lock();
-        if metrics.len() >= MOST_METRICS {
-            metrics.clear();
-        }
-        metrics.insert(id, Looked::new(found.clone()));
+        self.legacy.keep(id, found.clone());
         Ok(found)
     }
 
@@ -260,38 +217,13 @@ impl Shared {
         values: impl scylla::serialize::row::SerializeRow,
         unread: &[u8],
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        let result = match self.executor.run(select, values, self.executor.deadline()).await {
+        let result = match self.cql.executor.run(select, values, self.cql.executor.deadline()).await
+        {
             Err(Failure::Unread(_)) => return Ok(Some(unread.to_vec())),
             result => result?,
         };
         let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
         let row = rows.maybe_first_row::<(Vec<u8>,)>().map_err(|e| unreadable(select.name, e))?;
         Ok(row.map(|(column,)| column))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use promkairos_kairos::RowSpec;
-
-    #[test]
-    fn only_slices_with_something_in_them_are_read() {
-        let bytes = |time: i64| [b"m\0", &time.to_be_bytes()[..], b"a=b:"].concat();
-        let width = RowSpec::DEFAULT.width();
-        let check = |extent: (i64, i64), range: (i64, i64), want: usize| {
-            let extent = Extent { first: bytes(extent.0), last: bytes(extent.1) };
-            let range = TimeRange::new(range.0, range.1);
-            let slices = LegacySlice::of(RowSpec::DEFAULT, "m", range).expect("valid");
-            let read = slices.iter().filter(|slice| extent.overlaps(slice)).count();
-            assert_eq!(read, want, "{range:?}");
-        };
-        check((width, 3 * width), (width + 5, width + 6), 1);
-        check((width, 3 * width), (4 * width, 5 * width), 0);
-        check((width, 3 * width), (0, width - 1), 0);
-        check((width, 3 * width), (i64::MIN, i64::MAX), 1);
-        // Negative times sort last: this partition spans 1970.
-        check((width, -10), (i64::MIN, i64::MAX), 2);
-        check((width, -10), (-5, -1), 1);
     }
 }

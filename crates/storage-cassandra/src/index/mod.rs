@@ -3,11 +3,13 @@
 
 pub(crate) mod cached_window;
 pub(crate) mod finder;
+pub(crate) mod forget;
 pub(crate) mod found;
 pub(crate) mod index_row;
 pub(crate) mod label_answers;
 pub(crate) mod labels;
 pub(crate) mod legacy;
+pub(crate) mod legacy_extents;
 pub(crate) mod memory;
 pub(crate) mod mtime;
 pub(crate) mod pages;
@@ -15,6 +17,7 @@ pub(crate) mod prewrite;
 pub(crate) mod prewrite_schedule;
 pub(crate) mod routing;
 pub(crate) mod series_cache;
+pub(crate) mod series_index;
 pub(crate) mod split_point;
 pub(crate) mod standing;
 pub(crate) mod statements;

@@ -16,8 +16,8 @@ use tokio::time::Instant;
 use crate::index::index_row::{IndexRow, each_row, row_identity};
 use crate::index::memory::{Used, Window};
 use crate::index::prewrite_schedule::{Schedule, Turn};
+use crate::index::series_index::SeriesIndex;
 use crate::index::window::WindowKey;
-use crate::shared::Shared;
 use promkairos_storage::StoreError;
 
 /// How often the clock is read.
@@ -27,20 +27,20 @@ const REST: Duration = Duration::from_secs(10);
 /// Rows checked and written at a time.
 const ROWS_A_STEP: usize = 100;
 
-impl Shared {
+impl SeriesIndex {
     /// Runs for ever.
     pub(crate) async fn write_ahead(&self) {
         let schedule = Schedule::new(self.spec, self.mtimes.node());
         let mut done: Option<(Turn, i64)> = None;
         loop {
             tokio::time::sleep(LOOK).await;
-            let now = self.options.clock.now_ms();
+            let now = self.settings.clock.now_ms();
             let Some(turn) = schedule.turn(now) else { continue };
             if done.is_some_and(|(last, again)| last == turn && now < again) {
                 continue;
             }
             match self.look_ahead(turn, now).await {
-                Ok(()) => done = Some((turn, turn.again(self.options.clock.now_ms()))),
+                Ok(()) => done = Some((turn, turn.again(self.settings.clock.now_ms()))),
                 Err(error) => {
                     tracing::warn!(%error, "index rows of the next window were not written ahead");
                     tokio::time::sleep(REST).await;
@@ -51,7 +51,7 @@ impl Shared {
 
     /// Checks all live series once.
     async fn look_ahead(&self, turn: Turn, now: i64) -> Result<(), StoreError> {
-        let live_within = i64::try_from(self.options.live_within.as_secs()).unwrap_or(i64::MAX);
+        let live_within = i64::try_from(self.settings.live_within.as_secs()).unwrap_or(i64::MAX);
         let live = (now / 1000).saturating_sub(live_within);
         let windows = self.memory.of_row_time(turn.open).into_iter();
         let mut windows: Vec<(Arc<Window>, usize)> = windows
@@ -66,7 +66,7 @@ impl Shared {
         for (window, _) in windows {
             let next = WindowKey { row_time: turn.next, ..window.key() };
             let carried = self.carry_over(&window, live, next, turn, &mut rate).await;
-            if turn.is_over(self.options.clock.now_ms()) {
+            if turn.is_over(self.settings.clock.now_ms()) {
                 // Its data arrives now, so what memory holds of it is needed.
                 return Ok(());
             }
@@ -91,11 +91,11 @@ impl Shared {
             while !rows.is_empty() {
                 let step: Vec<IndexRow> = rows.drain(..rows.len().min(ROWS_A_STEP)).collect();
                 rate.wait_for(step.len()).await;
-                let now = self.options.clock.now_ms();
+                let now = self.settings.clock.now_ms();
                 if turn.is_over(now) {
                     return Ok(());
                 }
-                self.ensure_index_ahead(next, turn.begins_in(now), step).await?;
+                self.ensure_ahead(next, turn.begins_in(now), step).await?;
             }
         }
         Ok(())

@@ -7,13 +7,13 @@ use crate::cql::stamp::now_ms;
 use crate::identity::Identity;
 use crate::index::index_row::{each_checked_row, row_identity};
 use crate::index::memory::{Expiry, Known, NEVER, Standing};
+use crate::index::series_index::SeriesIndex;
 use crate::index::window::WindowKey;
-use crate::shared::Shared;
 use promkairos_kairos::index::StringIndexRow;
 use promkairos_model::{Labels, METRIC_NAME};
 use promkairos_storage::StoreError;
 
-impl Shared {
+impl SeriesIndex {
     /// Reads the index rows of a window from Cassandra.
     pub(crate) async fn read_window(
         &self,
@@ -24,7 +24,7 @@ impl Shared {
         let mut known = Known { name, ..Known::default() };
         let now = now_ms() / 1000;
         let check = &self.statements.row_times.check;
-        let result = self.executor.run(check, key.values(), deadline).await?;
+        let result = self.cql.executor.run(check, key.values(), deadline).await?;
         let rows = result.into_rows_result().map_err(|e| unreadable(check.name, e))?;
         let first = rows.maybe_first_row::<(Option<&str>, Option<i32>)>();
         if let Some((value, ttl)) = first.map_err(|e| unreadable(check.name, e))?
@@ -33,7 +33,7 @@ impl Shared {
             known.row_time = expiry(now, ttl);
         }
         let check = &self.statements.row_keys.check;
-        let most = self.options.index_memory_rows;
+        let most = self.settings.index_memory_rows;
         // Each page has its own timeout: a large window whose read fails would fail again.
         let mut pages = self.index_pages(check, key.columns());
         while known.row_keys.len() < most
@@ -56,7 +56,7 @@ impl Shared {
     ) -> Result<bool, StoreError> {
         let check = &self.statements.names.check;
         let values = (StringIndexRow::key(key.table_name), self.names.value(key.metric));
-        let result = self.executor.run(check, values, deadline).await?;
+        let result = self.cql.executor.run(check, values, deadline).await?;
         let rows = result.into_rows_result().map_err(|e| unreadable(check.name, e))?;
         Ok(rows.rows_num() > 0)
     }

@@ -1,11 +1,53 @@
-//! The statements on the indexes of series, except on the tag index. Our index rows have `value = ''`, which makes their
+//! The statements on the indexes of series. Our index rows have `value = ''`, which makes their
 //! TTL readable.
 
-use crate::cql::prepared::{Batches, Prepared, Preparer, STAMPED, STAMPED_TTL};
+use crate::cql::prepared::{Batches, Prepared, Preparer, STAMPED, STAMPED_TTL, there};
 use crate::index::pages::Sliced;
 use crate::index::split_point::Order;
+use crate::index::tag_index::statements::{StateStatements, TagIndexStatements, TagRowStatements};
 use crate::schema::tables::NameColumn;
 use promkairos_storage::StoreError;
+
+/// All statements of the index; those on a table that the keyspace lacks are None.
+pub(crate) struct IndexStatements {
+    pub(crate) row_keys: RowKeyStatements,
+    pub(crate) row_times: RowTimeStatements,
+    pub(crate) names: NameStatements,
+    pub(crate) legacy: Option<LegacyStatements>,
+    pub(crate) tags: TagIndexStatements,
+}
+
+impl IndexStatements {
+    /// Prepares the statements, except those on `missing` tables; names are in a column of this type.
+    pub(crate) async fn prepare(
+        on: &Preparer<'_>,
+        missing: &[&str],
+        names: NameColumn,
+    ) -> Result<Self, StoreError> {
+        Ok(Self {
+            row_keys: on.row_keys().await?,
+            row_times: on.row_times().await?,
+            names: on.names(names).await?,
+            legacy: match missing.contains(&"row_key_index") {
+                true => None,
+                false => Some(on.legacy().await?),
+            },
+            tags: on.tag_index(missing).await?,
+        })
+    }
+
+    pub(crate) fn legacy(&self) -> Result<&LegacyStatements, StoreError> {
+        there(&self.legacy, "row_key_index")
+    }
+
+    pub(crate) fn tag_rows(&self) -> Result<&TagRowStatements, StoreError> {
+        there(&self.tags.rows, "tag_indexed_row_keys")
+    }
+
+    pub(crate) fn tag_state(&self) -> Result<&StateStatements, StoreError> {
+        there(&self.tags.state, "service_index")
+    }
+}
 
 /// On `row_keys`; all begin with metric, table name, row time, `delete` with its stamp.
 pub(crate) struct RowKeyStatements {
@@ -68,7 +110,7 @@ pub(crate) struct LegacyStatements {
 const INDEX_ROW: &str = "metric = ? AND table_name = ? AND row_time = ?";
 
 impl Preparer<'_> {
-    pub(crate) async fn row_keys(&self) -> Result<RowKeyStatements, StoreError> {
+    async fn row_keys(&self) -> Result<RowKeyStatements, StoreError> {
         let table = self.options.keyspace.table("row_keys");
         // An INSERT with our TTL would replace a neighbour's row that lasts longer.
         let insert = format!(
@@ -106,7 +148,7 @@ impl Preparer<'_> {
         })
     }
 
-    pub(crate) async fn row_times(&self) -> Result<RowTimeStatements, StoreError> {
+    async fn row_times(&self) -> Result<RowTimeStatements, StoreError> {
         let table = self.options.keyspace.table("row_key_time_index");
         let insert = format!("UPDATE {table} {STAMPED_TTL} SET value = '' WHERE {INDEX_ROW}");
         let select = format!(
@@ -128,7 +170,7 @@ impl Preparer<'_> {
         })
     }
 
-    pub(crate) async fn names(&self, names: NameColumn) -> Result<NameStatements, StoreError> {
+    async fn names(&self, names: NameColumn) -> Result<NameStatements, StoreError> {
         let table = self.options.keyspace.table("string_index");
         let columns = "(key, column1, value) VALUES (?, ?, 0x00)";
         let insert = format!("INSERT INTO {table} {columns} {STAMPED}");
@@ -143,7 +185,7 @@ impl Preparer<'_> {
         })
     }
 
-    pub(crate) async fn legacy(&self) -> Result<LegacyStatements, StoreError> {
+    async fn legacy(&self) -> Result<LegacyStatements, StoreError> {
         let table = self.options.keyspace.table("row_key_index");
         let select = format!("SELECT column1 FROM {table}");
         let metric = format!("{select} WHERE key = ?");

@@ -22,8 +22,8 @@ use crate::index::found::{READS_AT_ONCE, Visit};
 use crate::index::index_row::{IndexRow, ShownRow, each_row};
 use crate::index::mtime::Mtime;
 use crate::index::routing::Route;
+use crate::index::series_index::SeriesIndex;
 use crate::index::window::WindowKey;
-use crate::shared::Shared;
 use promkairos_kairos::{DataType, TableName};
 use promkairos_model::TimeRange;
 use promkairos_storage::StoreError;
@@ -39,7 +39,7 @@ pub(crate) struct LastInsert {
     mtime: Option<Mtime>,
 }
 
-impl Shared {
+impl SeriesIndex {
     /// The windows in memory of these metrics in the range. Windows with the same table name and row time
     /// follow each other.
     pub(crate) fn windows_in_memory<'n>(
@@ -74,7 +74,7 @@ impl Shared {
         keys: &[WindowKey<'_>],
     ) -> Result<HashMap<Identity, LastInsert>, StoreError> {
         let parts = keys.chunk_by(WindowKey::is_beside);
-        let parts = parts.flat_map(|keys| self.executor.key_lists.parts(keys));
+        let parts = parts.flat_map(|keys| self.cql.executor.key_lists.parts(keys));
         let looks = parts.map(|part| {
             let part = part.to_vec();
             async move { self.last_inserts_of_part(part).await }.boxed()
@@ -87,7 +87,7 @@ impl Shared {
         part: Vec<WindowKey<'_>>,
     ) -> Result<HashMap<Identity, LastInsert>, StoreError> {
         let together = self.last_inserts_of_many(&part);
-        if let Some(last) = self.executor.key_lists.together(part.len(), together).await? {
+        if let Some(last) = self.cql.executor.key_lists.together(part.len(), together).await? {
             return Ok(last);
         }
         let mut last = HashMap::new();
@@ -111,7 +111,7 @@ impl Shared {
         let (_, table_name, row_time) = first.values();
         let select = &self.statements.row_keys.mtimes;
         let values = (metrics, table_name, row_time);
-        let result = self.executor.run(select, values, self.executor.deadline()).await?;
+        let result = self.cql.executor.run(select, values, self.cql.executor.deadline()).await?;
         let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
         type Row<'f> = (&'f str, Option<CqlTimeuuid>, Option<i64>);
         for row in rows.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
@@ -171,7 +171,7 @@ impl Shared {
         if !window.holds(look.mtime, &self.mtimes, look.asked) {
             return Ok(false);
         }
-        self.executor.metrics.series_cache_hits.inc();
+        self.cql.executor.metrics.series_cache_hits.inc();
         let mut visit = visit.lock();
         window.select_good(&route.tags, wanted, |row| visit(row, key.row_time))
     }
@@ -180,7 +180,7 @@ impl Shared {
     async fn refresh(&self, key: WindowKey<'_>, window: &CachedWindow) -> Result<(), StoreError> {
         let (started, started_ms, epoch) = (Instant::now(), now_ms(), window.epoch());
         let mtime = self.mtime(key).await?;
-        let metrics = &self.executor.metrics;
+        let metrics = &self.cql.executor.metrics;
         if window.holds(mtime, &self.mtimes, started) {
             metrics.series_cache_hits.inc();
             return Ok(());
@@ -231,7 +231,7 @@ impl Shared {
         wanted: fn(&DataType) -> bool,
     ) -> Option<IndexRow> {
         let skip = |reason, data_type: &DataType| {
-            self.executor.skip(reason, || ShownRow { window, data_type, tags });
+            self.cql.executor.skip(reason, || ShownRow { window, data_type, tags });
         };
         if matches!(data_type, DataType::String | DataType::Other(_)) {
             skip("data_type", &data_type);
@@ -267,16 +267,17 @@ impl Shared {
     /// where too many dead rows lie before that row.
     async fn mtime(&self, key: WindowKey<'_>) -> Result<Option<Mtime>, StoreError> {
         let select = &self.statements.row_keys.mtime;
-        if self.index_cuts.begins_dead(key.identity()) {
+        if self.cuts.begins_dead(key.identity()) {
             return Ok(Some(Mtime::unread()));
         }
-        let result = match self.executor.run(select, key.values(), self.executor.deadline()).await {
-            Err(Failure::Unread(_)) => {
-                self.index_cuts.learn_dead_beginning(key.identity());
-                return Ok(Some(Mtime::unread()));
-            }
-            result => result?,
-        };
+        let result =
+            match self.cql.executor.run(select, key.values(), self.cql.executor.deadline()).await {
+                Err(Failure::Unread(_)) => {
+                    self.cuts.learn_dead_beginning(key.identity());
+                    return Ok(Some(Mtime::unread()));
+                }
+                result => result?,
+            };
         let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
         let row = rows.maybe_first_row::<(Option<CqlTimeuuid>, Option<i64>)>();
         let row = row.map_err(|e| unreadable(select.name, e))?;

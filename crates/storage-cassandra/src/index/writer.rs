@@ -15,11 +15,11 @@ use crate::cql::stamp::now_ms;
 use crate::identity::Identity;
 use crate::index::index_row::{IndexRow, row_identity};
 use crate::index::memory::{Asked, Known, Missing, UNUSED, Used, Window, recheck_since};
+use crate::index::series_index::SeriesIndex;
 use crate::index::tag_index::writer::Tagged;
 use crate::index::window::WindowKey;
 use crate::lifetime::Over;
 use crate::points::plan::{Plan, PlannedRow, RefusedSeries};
-use crate::shared::Shared;
 use promkairos_kairos::index::StringIndexRow;
 use promkairos_model::{Labels, METRIC_NAME};
 use promkairos_storage::StoreError;
@@ -43,10 +43,10 @@ struct Demand<'a> {
     asked: Vec<Asked>,
 }
 
-impl Shared {
+impl SeriesIndex {
     /// Ok: every index row of the plan exists, except for refused series. `ttls` has the TTL of
     /// each series.
-    pub(crate) async fn ensure_index(
+    pub(crate) async fn ensure(
         &self,
         plan: &Plan,
         ttls: &[u32],
@@ -56,19 +56,19 @@ impl Shared {
         demands.retain(|demand| self.may_miss(demand));
         let ensure = move |demand| self.ensure_window(plan, demand, deadline).boxed();
         let refused = all(WINDOWS_AT_ONCE, Box::new(demands.into_iter().map(ensure))).await?;
-        self.executor.metrics.index_rows_remembered.set(self.memory.len() as i64);
+        self.cql.executor.metrics.index_rows_remembered.set(self.memory.len() as i64);
         Ok(refused.into_iter().flatten().collect())
     }
 
     /// Ensures index rows of a window that begins in `begins_in` seconds and has no data yet.
     /// Refusals are ignored here; the writes of the data report them.
-    pub(crate) async fn ensure_index_ahead(
+    pub(crate) async fn ensure_ahead(
         &self,
         key: WindowKey<'_>,
         begins_in: i64,
         rows: Vec<IndexRow>,
     ) -> Result<(), StoreError> {
-        self.skew.check()?;
+        self.cql.skew.check()?;
         let _gate = self.begin_write().await?;
         let plan = Plan::of_index_rows(rows, key.row_time);
         let asked = plan.rows.iter().map(|row| asked_for(&plan, row, UNUSED));
@@ -81,20 +81,20 @@ impl Shared {
             asked: asked.collect(),
         };
         if self.may_miss(&demand) {
-            self.ensure_window(&plan, demand, self.executor.deadline()).await?;
+            self.ensure_window(&plan, demand, self.cql.executor.deadline()).await?;
         }
         Ok(())
     }
 
     fn may_miss(&self, demand: &Demand<'_>) -> bool {
         let needed = self.lifetimes().index_needed(demand.ttl, demand.over, now_ms() / 1000);
-        let since = recheck_since(self.options.index_recheck);
+        let since = recheck_since(self.settings.index_recheck);
         let missing = demand.window.missing(&demand.asked, needed, since);
         missing.is_none_or(|missing| !missing.is_empty())
     }
 
     fn demands<'a>(&self, plan: &'a Plan, ttls: &[u32]) -> Vec<Demand<'a>> {
-        let now = self.options.clock.now_ms() / 1000;
+        let now = self.settings.clock.now_ms() / 1000;
         let mut windows: HashMap<Identity, Demand<'a>> = HashMap::new();
         for row in &plan.rows {
             let series = &plan.series[row.series as usize];
@@ -125,7 +125,7 @@ impl Shared {
         deadline: Deadline,
     ) -> Result<RefusedSeries, StoreError> {
         let needed = self.lifetimes().index_needed(demand.ttl, demand.over, now_ms() / 1000);
-        let since = recheck_since(self.options.index_recheck);
+        let since = recheck_since(self.settings.index_recheck);
         let missing = {
             let _one = demand.window.reading.lock().await;
             match demand.window.missing(&demand.asked, needed, since) {
@@ -194,7 +194,7 @@ impl Shared {
         if rows.is_empty() {
             return Ok(refused);
         }
-        let stamp = self.stamps.for_index(now_ms());
+        let stamp = self.cql.stamps.for_index(now_ms());
         let (metric, table_name, row_time) = demand.key.values();
         let values: Vec<_> = rows
             .iter()
@@ -207,13 +207,13 @@ impl Shared {
             .collect();
         let insert = &self.statements.row_keys.insert;
         let spoilt: HashMap<usize, String> =
-            self.executor.insert(insert, &values, deadline).await?.into_iter().collect();
+            self.cql.executor.insert(insert, &values, deadline).await?.into_iter().collect();
         let written = rows.iter().enumerate().filter(|(at, _)| !spoilt.contains_key(at));
         let written: Vec<usize> = written.map(|(_, row)| *row).collect();
         self.answers.outdate();
         demand.window.remember_row_keys(written.iter().map(|at| demand.asked[*at]), expiry);
         self.show(plan, demand, &written);
-        let metrics = &self.executor.metrics;
+        let metrics = &self.cql.executor.metrics;
         metrics.index_rows_written.inc_by(written.len() as u64);
         if matches!(demand.over, Over::Window { .. }) {
             metrics.index_rows_ahead.inc_by(written.len() as u64);
@@ -262,24 +262,24 @@ impl Shared {
         deadline: Deadline,
     ) -> Result<(), Failure> {
         let (metric, table_name, row_time) = demand.key.values();
-        let stamp = self.stamps.for_index(now_ms());
+        let stamp = self.cql.stamps.for_index(now_ms());
         if missing.row_time {
             let (ttl, expiry) = self.lifetimes().of_index(demand.ttl, demand.over, now_ms() / 1000);
             let insert = &self.statements.row_times.insert;
             let values = (stamp, ttl, metric, table_name, row_time);
-            self.executor.run(insert, values, deadline).await?;
+            self.cql.executor.run(insert, values, deadline).await?;
             self.answers.outdate();
             demand.window.remember_row_time(expiry);
-            self.executor.metrics.index_rows_written.inc();
+            self.cql.executor.metrics.index_rows_written.inc();
         }
         if missing.name {
             let list = StringIndexRow::key(demand.key.table_name);
             let insert = &self.statements.names.insert;
             let name = self.names.value(metric);
-            self.executor.run(insert, (list, name, stamp), deadline).await?;
+            self.cql.executor.run(insert, (list, name, stamp), deadline).await?;
             self.answers.outdate();
             demand.window.remember_name();
-            self.executor.metrics.index_rows_written.inc();
+            self.cql.executor.metrics.index_rows_written.inc();
         }
         Ok(())
     }

@@ -15,10 +15,11 @@ use crate::cql::concurrent::all;
 use crate::cql::stamp::now_ms;
 use crate::identity::Identity;
 use crate::index::found::{Candidates, FoundRow, FoundSeries, windows_of};
-use crate::points::epochs::{Epoch, EpochsByMetric};
+use crate::options::read_cache::ReadCacheOptions;
+use crate::points::epochs::{Epoch, EpochLog, EpochsByMetric};
+use crate::points::point_store::PointStore;
 use crate::points::read_cache::{Filled, Found, ReadCache, Wanted};
 use crate::points::reader::{Cells, SERIES_AT_ONCE};
-use crate::shared::Shared;
 use promkairos_chunk::{Chunk, encode_points};
 use promkairos_model::{Point, TimeRange};
 use promkairos_storage::{StoreError, bytes_of_chunk, check_series_bytes};
@@ -30,8 +31,17 @@ const STEP: i64 = 600_000;
 /// The most epochs that are read ahead.
 const EPOCHS_AHEAD: usize = 100;
 
+/// The points behind the read cache.
+pub(crate) struct CachedPoints {
+    points: Arc<PointStore>,
+    epochs: Arc<EpochLog>,
+    /// None where the cache is off, or the keyspace keeps no epochs.
+    cache: Option<Arc<ReadCache>>,
+}
+
 /// What a selection needs to read through the cache.
 pub(crate) struct Cached {
+    points: Arc<PointStore>,
     cache: Arc<ReadCache>,
     /// The last settled millisecond.
     settled: i64,
@@ -67,18 +77,36 @@ struct Whole {
     filled: Vec<Filled>,
 }
 
-impl Shared {
+impl CachedPoints {
+    pub(crate) fn new(
+        points: &Arc<PointStore>,
+        epochs: &Arc<EpochLog>,
+        options: Option<ReadCacheOptions>,
+    ) -> Self {
+        let options = options.filter(|_| epochs.is_kept());
+        let metrics = points.cql.executor.metrics.clone();
+        let cache = options.map(|options| Arc::new(ReadCache::new(options, metrics)));
+        Self { points: Arc::clone(points), epochs: Arc::clone(epochs), cache }
+    }
+
+    /// Frees memory. Blocks.
+    pub(crate) fn relieve(&self) {
+        if let Some(cache) = &self.cache {
+            cache.relieve();
+        }
+    }
+
     /// Prepares a read of these series through the cache. None where the cache is off, has no use for the
     /// range, or cannot be checked to be current. Epochs that were read ahead are not read again.
-    pub(crate) async fn cached(
+    pub(crate) async fn open(
         &self,
         found: &[FoundSeries],
         range: TimeRange,
         ahead: Result<EpochsByMetric, StoreError>,
     ) -> Option<Cached> {
-        let (cache, epochs) = (self.read_cache.as_ref()?, self.epochs.as_ref()?);
+        let cache = self.cache.as_ref()?;
         let settled = cache.settled(now_ms());
-        if kept_part(range, settled).is_none() || self.skew.check().is_err() {
+        if kept_part(range, settled).is_none() || self.points.cql.skew.check().is_err() {
             return None;
         }
         // Series of one metric mostly follow each other.
@@ -88,7 +116,7 @@ impl Shared {
             let mut by_metric = ahead?;
             let metrics = runs.iter().map(|(metric, _)| *metric);
             let missing = metrics.filter(|metric| !by_metric.contains_key(*metric)).collect();
-            by_metric.extend(epochs.read(&self.executor, missing).await?);
+            by_metric.extend(self.epochs.read(missing).await?);
             Ok::<_, StoreError>(by_metric)
         };
         let by_metric = match read.await {
@@ -100,10 +128,11 @@ impl Shared {
         };
         let of_run = |(metric, count): (&str, usize)| repeat_n(by_metric[metric], count);
         let epochs = runs.into_iter().flat_map(of_run).collect();
-        Some(Cached { cache: Arc::clone(cache), settled, epochs })
+        let points = Arc::clone(&self.points);
+        Some(Cached { points, cache: Arc::clone(cache), settled, epochs })
     }
 
-    /// Reads the epochs of those metrics whose series are in memory, for [`Self::cached`], while the series
+    /// Reads the epochs of those metrics whose series are in memory, for [`Self::open`], while the series
     /// are looked up: one wait instead of two. Returns no epochs where there are more than [`EPOCHS_AHEAD`]
     /// metrics, because the other matchers may leave few of them.
     pub(crate) async fn epochs_ahead(
@@ -111,26 +140,26 @@ impl Shared {
         metrics: &Candidates<'_>,
         range: TimeRange,
     ) -> Result<EpochsByMetric, StoreError> {
-        let (Some(cache), Some(epochs)) = (&self.read_cache, &self.epochs) else {
-            return Ok(EpochsByMetric::new());
-        };
-        if kept_part(range, cache.settled(now_ms())).is_none() || self.skew.check().is_err() {
+        let Some(cache) = &self.cache else { return Ok(EpochsByMetric::new()) };
+        if kept_part(range, cache.settled(now_ms())).is_none()
+            || self.points.cql.skew.check().is_err()
+        {
             return Ok(EpochsByMetric::new());
         }
         let in_memory: BTreeSet<&str> = metrics.in_memory.iter().map(|key| key.metric).collect();
         if in_memory.len() > EPOCHS_AHEAD {
             return Ok(EpochsByMetric::new());
         }
-        epochs.read(&self.executor, in_memory).await
+        self.epochs.read(in_memory).await
     }
 
     /// Counts the rows of these series whose settled part of the range is entirely in the cache.
     pub(crate) async fn count_cached(&self, found: &[FoundSeries], range: TimeRange) -> usize {
-        let cached = self.cached(found, range, Ok(EpochsByMetric::new())).await;
+        let cached = self.open(found, range, Ok(EpochsByMetric::new())).await;
         let Some(cached) = cached else { return 0 };
         let mut rows = 0;
         for (series, epoch) in found.iter().zip(&cached.epochs) {
-            for group in cached.groups(self, &series.rows, range, *epoch) {
+            for group in cached.groups(&series.rows, range, *epoch) {
                 let Some(kept) = group.kept else { continue };
                 let is_whole = cached.cache.look_up(&[kept])[0].missing.is_none();
                 rows += if is_whole { group.rows.len() } else { 0 };
@@ -144,17 +173,15 @@ impl Cached {
     /// The chunks of some series of a selection; each series may have at most `most_bytes`.
     pub(crate) async fn read(
         &self,
-        shared: &Shared,
         range: TimeRange,
         (rows, most_bytes): (&[Vec<FoundRow>], usize),
         run: Range<usize>,
     ) -> Result<Vec<Vec<Chunk>>, StoreError> {
         let series = rows[run.clone()].iter().zip(&self.epochs[run]);
-        let series: Vec<Vec<Group<'_>>> = series
-            .map(|(rows, epoch)| self.groups(shared, rows, range, *epoch).collect())
-            .collect();
+        let series: Vec<Vec<Group<'_>>> =
+            series.map(|(rows, epoch)| self.groups(rows, range, *epoch).collect()).collect();
         let wanted: Vec<Wanted> = series.iter().flatten().filter_map(|group| group.kept).collect();
-        let mut found = self.look_up(shared, wanted).await?.into_iter();
+        let mut found = self.look_up(wanted).await?.into_iter();
         let mut with_found = |group| {
             let Group { kept, .. } = group;
             (group, kept.and_then(|_| found.next()))
@@ -163,8 +190,7 @@ impl Cached {
             .into_iter()
             .map(|groups| groups.into_iter().map(&mut with_found).collect())
             .collect();
-        let reads =
-            series.into_iter().map(|groups| self.read_series(shared, groups, most_bytes).boxed());
+        let reads = series.into_iter().map(|groups| self.read_series(groups, most_bytes).boxed());
         let read = all(SERIES_AT_ONCE, Box::new(reads)).await?;
         let (mut chunks, mut filled) = (Vec::with_capacity(read.len()), Vec::new());
         for whole in read {
@@ -181,12 +207,11 @@ impl Cached {
     /// The windows of one series, in order of time.
     fn groups<'a>(
         &self,
-        shared: &Shared,
         rows: &'a [FoundRow],
         range: TimeRange,
         epoch: Epoch,
     ) -> impl Iterator<Item = Group<'a>> {
-        let (width, settled) = (shared.spec.width(), self.settled);
+        let (width, settled) = (self.points.spec.width(), self.settled);
         windows_of(rows).map(move |rows| {
             let row_time = rows[0].row_time.millis();
             let end = row_time.saturating_add(width - 1);
@@ -203,11 +228,7 @@ impl Cached {
     }
 
     /// What the cache has of each wanted range.
-    async fn look_up(
-        &self,
-        shared: &Shared,
-        wanted: Vec<Wanted>,
-    ) -> Result<Vec<Partly>, StoreError> {
+    async fn look_up(&self, wanted: Vec<Wanted>) -> Result<Vec<Partly>, StoreError> {
         let found = self.cache.look_up(&wanted);
         let cache = Arc::clone(&self.cache);
         let (found, chunks) = match found.iter().any(Found::has_points) {
@@ -226,7 +247,7 @@ impl Cached {
         let whole = chunks.iter().zip(&found);
         let whole = whole.filter(|(chunks, found)| chunks.is_some() && found.missing.is_none());
         let hits = whole.count();
-        let metrics = &shared.executor.metrics;
+        let metrics = &self.points.cql.executor.metrics;
         metrics.read_cache_hits.inc_by(hits as u64);
         metrics.read_cache_misses.inc_by((wanted.len() - hits) as u64);
         let partly = wanted.iter().zip(found).zip(chunks).map(|((wanted, found), chunks)| {
@@ -242,7 +263,6 @@ impl Cached {
     /// Reads the missing ranges, window by window.
     async fn read_series(
         &self,
-        shared: &Shared,
         groups: Vec<(Group<'_>, Option<Partly>)>,
         most_bytes: usize,
     ) -> Result<Whole, StoreError> {
@@ -257,7 +277,7 @@ impl Cached {
                 missing = partly.missing.map(|missing| group.stretch(missing, partly.pieces));
             }
             for range in group.reads(missing, end) {
-                self.read_part(shared, &group, (range, missing), &mut whole).await?;
+                self.read_part(&group, (range, missing), &mut whole).await?;
             }
             whole.chunks[begin..].sort_by_key(|chunk| chunk.min_time);
             bytes += whole.chunks[begin..].iter().map(bytes_of_chunk).sum::<usize>();
@@ -269,7 +289,6 @@ impl Cached {
     /// Reads a range of a window. The part of it in `missing` is to be kept.
     async fn read_part(
         &self,
-        shared: &Shared,
         group: &Group<'_>,
         (range, missing): (TimeRange, Option<TimeRange>),
         whole: &mut Whole,
@@ -277,11 +296,11 @@ impl Cached {
         let missing = missing.filter(|missing| missing.overlaps(&range));
         let begin = self.cache.now();
         let (Some(missing), Some(Wanted { key, epoch, .. })) = (missing, group.kept) else {
-            let read = shared.read_window_points(group.rows, range, Cells::Bare).await?;
+            let read = self.points.read_window_points(group.rows, range, Cells::Bare).await?;
             whole.chunks.extend(encode_points(&read.points));
             return Ok(());
         };
-        let mut read = shared.read_window_points(group.rows, range, Cells::WithTtl).await?;
+        let mut read = self.points.read_window_points(group.rows, range, Cells::WithTtl).await?;
         let is_kept = |point: &Point| point.timestamp <= missing.end;
         let rest = read.points.split_off(read.points.partition_point(is_kept));
         let chunks = encode_points(&read.points);

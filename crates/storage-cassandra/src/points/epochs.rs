@@ -13,27 +13,29 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
 
 use crate::cql::concurrent::all;
-use crate::cql::executor::{Deadline, Executor};
+use crate::cql::connection::Cql;
+use crate::cql::executor::Deadline;
 use crate::cql::failure::{Failure, unreadable};
 use crate::cql::prepared::{Prepared, Preparer};
 use crate::cql::stamp::now_ms;
 use crate::identity::Identity;
-use crate::index::found::READS_AT_ONCE;
 use crate::index::mtime::random;
 use crate::options::read_cache::MOST_CACHE_AGE;
-use crate::shared::Shared;
 use promkairos_storage::StoreError;
 
 /// `service` of the rows; `service_key` is the metric, `key` the process.
 const SERVICE: &str = "prometheus_read_cache";
 /// How long a row lasts: longer than a cache uses what was read before it was written.
 const LASTS: Duration = Duration::from_secs(3 * MOST_CACHE_AGE.as_secs());
+/// Lists of metrics read at the same time.
+const READS_AT_ONCE: usize = 32;
 /// Rows written at the same time.
 const ROWS_AT_ONCE: usize = 64;
 
@@ -43,12 +45,19 @@ pub(crate) type Epoch = Identity;
 /// Epochs by metric.
 pub(crate) type EpochsByMetric = HashMap<String, Epoch>;
 
-/// The epochs of a keyspace.
-pub(crate) struct Epochs {
+/// The epochs of a keyspace. Without the table nothing is raised, and no epoch is read.
+pub(crate) struct EpochLog {
+    pub(super) cql: Arc<Cql>,
     /// The key of this process.
     key: String,
     /// The last number of this process.
     last: AtomicI64,
+    /// None where the table is missing.
+    statements: Option<EpochStatements>,
+}
+
+/// On `service_index`.
+struct EpochStatements {
     /// metric
     select: Prepared,
     /// metrics
@@ -57,15 +66,8 @@ pub(crate) struct Epochs {
     raise: Prepared,
 }
 
-impl Epochs {
-    /// None where the table is missing.
-    pub(crate) async fn prepare(
-        on: &Preparer<'_>,
-        missing: &[&str],
-    ) -> Result<Option<Self>, StoreError> {
-        if missing.contains(&"service_index") {
-            return Ok(None);
-        }
+impl EpochStatements {
+    async fn prepare(on: &Preparer<'_>) -> Result<Self, StoreError> {
         let table = on.options.keyspace.table("service_index");
         let rows = format!("{table} WHERE service = '{SERVICE}' AND service_key");
         let select = format!("SELECT key, value FROM {rows} = ?");
@@ -74,28 +76,47 @@ impl Epochs {
             "INSERT INTO {table} (service, service_key, key, value) \
              VALUES ('{SERVICE}', ?, ?, ?) USING TIMESTAMP ? AND TTL ?"
         );
-        Ok(Some(Self {
-            key: format!("{:016x}", random()),
-            last: AtomicI64::new(0),
+        Ok(Self {
             select: on.read("select_epoch", select).await?,
             select_many: on.read("select_epochs", select_many).await?,
             raise: on.write("raise_epoch", raise).await?,
-        }))
+        })
+    }
+}
+
+impl EpochLog {
+    /// The epochs, without statements where the table is `missing`.
+    pub(crate) async fn prepare(
+        cql: &Arc<Cql>,
+        on: &Preparer<'_>,
+        missing: &[&str],
+    ) -> Result<Self, StoreError> {
+        let statements = match missing.contains(&"service_index") {
+            true => None,
+            false => Some(EpochStatements::prepare(on).await?),
+        };
+        let key = format!("{:016x}", random());
+        Ok(Self { cql: Arc::clone(cql), key, last: AtomicI64::new(0), statements })
     }
 
-    /// Changes the epochs of metrics; the list has each metric once.
+    /// Whether the keyspace has the table.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.statements.is_some()
+    }
+
+    /// Changes the epochs of metrics whose settled points change; the list has each metric once.
     pub(crate) async fn raise(
         &self,
-        executor: &Executor,
         metrics: &[&str],
         deadline: Deadline,
     ) -> Result<(), StoreError> {
+        let Some(statements) = &self.statements else { return Ok(()) };
         let ttl = i32::try_from(LASTS.as_secs()).unwrap_or(i32::MAX);
         let raise = move |metric: &&str| {
             let (metric, number) = ((*metric).to_owned(), self.next());
             async move {
                 let values = (metric, &*self.key, number.to_string(), number, ttl);
-                executor.run(&self.raise, values, deadline).await?;
+                self.cql.executor.run(&statements.raise, values, deadline).await?;
                 Ok(())
             }
             .boxed()
@@ -112,14 +133,12 @@ impl Epochs {
     }
 
     /// Reads the epochs of metrics.
-    pub(crate) async fn read(
-        &self,
-        executor: &Executor,
-        metrics: BTreeSet<&str>,
-    ) -> Result<EpochsByMetric, StoreError> {
+    pub(crate) async fn read(&self, metrics: BTreeSet<&str>) -> Result<EpochsByMetric, StoreError> {
+        let Some(statements) = &self.statements else { return Ok(EpochsByMetric::new()) };
         let metrics: Vec<&str> = metrics.into_iter().collect();
-        let read = |part: Vec<String>| async move { self.read_part(executor, part).await }.boxed();
-        let parts = executor.key_lists.parts(&metrics);
+        let read =
+            |part: Vec<String>| async move { self.read_part(statements, part).await }.boxed();
+        let parts = self.cql.executor.key_lists.parts(&metrics);
         let parts = parts.map(|part| part.iter().map(|&metric| metric.to_owned()).collect());
         let read = all(READS_AT_ONCE, Box::new(parts.map(read))).await?;
         Ok(read.into_iter().flatten().collect())
@@ -127,16 +146,16 @@ impl Epochs {
 
     async fn read_part(
         &self,
-        executor: &Executor,
+        statements: &EpochStatements,
         part: Vec<String>,
     ) -> Result<Vec<(String, Epoch)>, StoreError> {
-        let together = self.read_many(executor, &part);
-        if let Some(read) = executor.key_lists.together(part.len(), together).await? {
+        let together = self.read_many(statements, &part);
+        if let Some(read) = self.cql.executor.key_lists.together(part.len(), together).await? {
             return Ok(read);
         }
         let mut read = Vec::with_capacity(part.len());
         for metric in part {
-            let epoch = self.read_one(executor, &metric).await?;
+            let epoch = self.read_one(statements, &metric).await?;
             read.push((metric, epoch));
         }
         Ok(read)
@@ -144,13 +163,14 @@ impl Epochs {
 
     async fn read_many(
         &self,
-        executor: &Executor,
+        statements: &EpochStatements,
         metrics: &[String],
     ) -> Result<Vec<(String, Epoch)>, Failure> {
         let mut epochs: BTreeMap<&str, Epoch> =
             metrics.iter().map(|metric| (metric.as_str(), Identity::of(&[]))).collect();
-        let select = &self.select_many;
-        let result = executor.run(select, (metrics,), executor.deadline()).await?;
+        let select = &statements.select_many;
+        let result =
+            self.cql.executor.run(select, (metrics,), self.cql.executor.deadline()).await?;
         let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
         type Row<'f> = (&'f str, &'f str, Option<&'f str>);
         // The rows of a metric come in the order of their keys.
@@ -163,10 +183,15 @@ impl Epochs {
         Ok(epochs.into_iter().map(|(metric, epoch)| (metric.to_owned(), epoch)).collect())
     }
 
-    async fn read_one(&self, executor: &Executor, metric: &str) -> Result<Epoch, StoreError> {
+    async fn read_one(
+        &self,
+        statements: &EpochStatements,
+        metric: &str,
+    ) -> Result<Epoch, StoreError> {
         let mut epoch = Identity::of(&[]);
-        let select = &self.select;
-        executor
+        let select = &statements.select;
+        self.cql
+            .executor
             .pages(select, (metric,), |page| {
                 type Row<'f> = (&'f str, Option<&'f str>);
                 // The rows come in the order of their keys.
@@ -184,20 +209,4 @@ impl Epochs {
 /// An epoch with one more row; rows are added in the order of their keys.
 fn with_row(epoch: Epoch, key: &str, value: Option<&str>) -> Epoch {
     epoch.and(&[key.as_bytes(), value.unwrap_or_default().as_bytes()])
-}
-
-impl Shared {
-    /// Changes the epochs of metrics whose settled points change.
-    pub(crate) async fn raise_epochs(
-        &self,
-        metrics: &[&str],
-        deadline: Deadline,
-    ) -> Result<(), StoreError> {
-        match &self.epochs {
-            Some(epochs) if !metrics.is_empty() => {
-                epochs.raise(&self.executor, metrics, deadline).await
-            }
-            _ => Ok(()),
-        }
-    }
 }

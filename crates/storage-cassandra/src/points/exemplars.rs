@@ -6,26 +6,24 @@ use parking_lot::Mutex;
 
 use crate::cql::concurrent::all;
 use crate::index::found::FoundSeries;
+use crate::points::point_store::PointStore;
 use crate::points::reader::damaged;
-use crate::shared::Shared;
-use promkairos_kairos::{Cell, DataType, cell};
-use promkairos_model::{Exemplar, Labels, Matcher, TimeRange};
+use promkairos_kairos::{Cell, cell};
+use promkairos_model::{Exemplar, Labels, TimeRange};
 use promkairos_storage::exemplars::Budget;
 use promkairos_storage::{ExemplarList, StoreError};
 
 /// Series read at the same time by one query.
 const SERIES_AT_ONCE: usize = 32;
 
-impl Shared {
-    /// [`Store::exemplars`](promkairos_storage::Store::exemplars)
+impl PointStore {
+    /// The exemplars of these series.
     pub(crate) async fn exemplars(
         &self,
-        matchers: &[Matcher],
+        found: Vec<FoundSeries>,
         range: TimeRange,
         max_bytes: usize,
     ) -> Result<ExemplarList, StoreError> {
-        let wanted = |data_type: &DataType| *data_type == DataType::PromExemplar;
-        let found = self.find(matchers, range, wanted, max_bytes).await?;
         // One budget for all series that are read at the same time.
         let budget = &Mutex::new(Budget::new(max_bytes));
         let reads = found.into_iter();

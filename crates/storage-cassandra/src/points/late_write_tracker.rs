@@ -16,8 +16,8 @@ use std::time::Duration;
 use crate::cql::executor::Deadline;
 use crate::cql::stamp::now_ms;
 use crate::options::read_cache::LEAST_SETTLED_AFTER;
+use crate::points::epochs::EpochLog;
 use crate::points::plan::Plan;
-use crate::shared::Shared;
 use promkairos_storage::StoreError;
 
 /// A writer treats older points as settled. A cache may keep points from twice this age on; the other
@@ -81,7 +81,7 @@ fn late() -> i64 {
     now_ms() - LATE_AFTER.as_millis() as i64
 }
 
-impl Shared {
+impl EpochLog {
     /// Ok: the plan may be written. An error changes nothing: call this again, or
     /// [end](Self::end_late_writes).
     pub(crate) async fn begin_late_writes(
@@ -91,14 +91,14 @@ impl Shared {
         deadline: Deadline,
     ) -> Result<(), StoreError> {
         let (firsts, late) = (plan.first_points(), late());
-        self.raise_epochs(&writes.due(&firsts, late), deadline).await?;
+        self.raise(&writes.due(&firsts, late), deadline).await?;
         writes.go_on(&firsts, late);
         Ok(())
     }
 
     /// Ok: the plans may be answered. Call it after a failed write too, which may be done in part.
     pub(crate) async fn end_late_writes(&self, writes: LateWrites) -> Result<(), StoreError> {
-        self.raise_epochs(&writes.left(late()), self.executor.deadline()).await
+        self.raise(&writes.left(late()), self.cql.executor.deadline()).await
     }
 }
 

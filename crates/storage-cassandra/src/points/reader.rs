@@ -14,7 +14,7 @@ use crate::cql::failure::{Failure, unreadable};
 use crate::cql::prepared::Prepared;
 use crate::index::found::{FoundRow, READS_AT_ONCE, windows_of};
 use crate::points::dead_cells::Slices;
-use crate::shared::Shared;
+use crate::points::point_store::PointStore;
 use promkairos_chunk::{Chunk, ChunkBuilder, encode_points};
 use promkairos_kairos::{Cell, DataType, LegacyKind, Offset};
 use promkairos_model::{Point, TimeRange};
@@ -72,7 +72,7 @@ impl Rank {
     }
 }
 
-impl Shared {
+impl PointStore {
     /// The points of one series as chunks in order of time.
     pub(crate) async fn read_series(
         &self,
@@ -184,9 +184,9 @@ impl Shared {
     }
 
     async fn write_time(&self, found: &Found<'_>) -> Result<Option<i64>, StoreError> {
-        let select = &self.statements.points.write_time;
+        let select = &self.statements.write_time;
         let values = (found.row.key(), &found.column[..]);
-        let result = self.executor.run(select, values, self.executor.deadline()).await?;
+        let result = self.cql.executor.run(select, values, self.cql.executor.deadline()).await?;
         let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
         let row = rows.maybe_first_row::<(Option<i64>,)>();
         Ok(row.map_err(|e| unreadable(select.name, e))?.and_then(|(time,)| time))
@@ -209,7 +209,7 @@ impl Shared {
                 .await?;
             }
             Cells::WithTtl => {
-                let select = &self.statements.points.select_lasting;
+                let select = &self.statements.select_lasting;
                 self.read_pages(select, row, range, |page| {
                     type Row<'f> = (&'f [u8], Option<&'f [u8]>, Option<i32>);
                     let mut last = None;
@@ -238,7 +238,7 @@ impl Shared {
     ) -> Result<Option<Found<'a>>, StoreError> {
         let shown = |column: &[u8]| format!("{row}, column 0x{}", hex(column));
         let Ok(column) = <[u8; 4]>::try_from(column) else {
-            self.executor.skip("column", || shown(column));
+            self.cql.executor.skip("column", || shown(column));
             return Ok(None);
         };
         let decoded = Offset::from_bytes(&column, self.spec.unit())
@@ -247,7 +247,7 @@ impl Shared {
             Ok(decoded) => decoded,
             Err(error) if is_ours(row.data_type()) => return Err(damaged(row, error)),
             Err(_) => {
-                self.executor.skip("value", || shown(&column));
+                self.cql.executor.skip("value", || shown(&column));
                 return Ok(None);
             }
         };
@@ -265,7 +265,7 @@ impl Shared {
         range: TimeRange,
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let select = &self.statements.points.select;
+        let select = &self.statements.select;
         self.read_pages(select, row, range, |page| {
             type Row<'f> = (&'f [u8], Option<&'f [u8]>);
             let mut last = None;
@@ -292,8 +292,8 @@ impl Shared {
         let mut slices = Slices::of(&self.dead_cells, &key, &columns.start, &columns.end);
         while let Some((start, end)) = slices.next() {
             let mut last = None;
-            let read = self.executor.pages_as_far(select, (&*key, start, end), |page| {
-                self.executor.metrics.rows_read.inc_by(page.rows_num() as u64);
+            let read = self.cql.executor.pages_as_far(select, (&*key, start, end), |page| {
+                self.cql.executor.metrics.rows_read.inc_by(page.rows_num() as u64);
                 last = visit(page)?.or(last.take());
                 Ok(ControlFlow::Continue(()))
             });
@@ -301,7 +301,7 @@ impl Shared {
                 Ok(()) => slices.finish_slice(last.as_deref()),
                 Err(Failure::Unread(_)) if slices.cut(last.as_deref()) => {}
                 Err(Failure::Unread(why)) => {
-                    self.executor.metrics.reads_unread.inc();
+                    self.cql.executor.metrics.reads_unread.inc();
                     return Err(Failure::Unread(format!("{why}; the row is {row}")).into());
                 }
                 Err(error) => return Err(error.into()),
@@ -312,8 +312,8 @@ impl Shared {
 
     /// Whether a row has any cell. Where a server gives up on the short query, the whole row is read.
     pub(crate) async fn has_cells(&self, row: &FoundRow) -> Result<bool, StoreError> {
-        let select = &self.statements.points.any;
-        match self.executor.run(select, (&*row.key(),), self.executor.deadline()).await {
+        let select = &self.statements.any;
+        match self.cql.executor.run(select, (&*row.key(),), self.cql.executor.deadline()).await {
             Ok(result) => {
                 let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
                 Ok(rows.rows_num() > 0)

@@ -9,15 +9,15 @@ use futures::FutureExt;
 use crate::cql::concurrent::all;
 use crate::index::found::{FoundRow, bytes_of_rows};
 use crate::points::cached_reader::Cached;
+use crate::points::point_store::PointStore;
 use crate::points::reader::SERIES_AT_ONCE;
-use crate::shared::Shared;
 use promkairos_chunk::Chunk;
 use promkairos_model::TimeRange;
 use promkairos_storage::{Forecast, SeriesReader, StoreError};
 
 /// Reads the series of a selection.
 pub(crate) struct CassandraReader {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) points: Arc<PointStore>,
     pub(crate) range: TimeRange,
     /// The rows of each series.
     pub(crate) rows: Vec<Vec<FoundRow>>,
@@ -32,24 +32,22 @@ impl SeriesReader for CassandraReader {
     async fn read(&self, series: Range<usize>) -> Result<Vec<Vec<Chunk>>, StoreError> {
         let (rows, most) = (&self.rows[series.clone()], self.most_bytes);
         let read = match &self.cached {
-            Some(cached) => {
-                cached.read(&self.shared, self.range, (&self.rows, most), series).await?
-            }
+            Some(cached) => cached.read(self.range, (&self.rows, most), series).await?,
             None => {
                 let reads = rows.iter();
                 let reads =
-                    reads.map(|rows| self.shared.read_series(rows, self.range, most).boxed());
+                    reads.map(|rows| self.points.read_series(rows, self.range, most).boxed());
                 all(SERIES_AT_ONCE, Box::new(reads)).await?
             }
         };
         for (rows, chunks) in rows.iter().zip(&read) {
-            self.shared.spacings.read(rows[0].metric(), chunks);
+            self.points.spacings.read(rows[0].metric(), chunks);
         }
         Ok(read)
     }
 
     async fn forecast(&self, range: TimeRange) -> Result<Forecast, StoreError> {
-        Ok(self.shared.spacings.forecast(&self.rows, range, self.shared.spec.width()))
+        Ok(self.points.spacings.forecast(&self.rows, range, self.points.spec.width()))
     }
 
     fn held_bytes(&self) -> usize {

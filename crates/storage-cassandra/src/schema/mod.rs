@@ -9,12 +9,13 @@ pub(crate) mod tables;
 
 use scylla::client::session::Session;
 use scylla::errors::{DbError, PrepareError, RequestAttemptError};
+use scylla::statement::Consistency;
 
 use crate::cql::datacenter;
 use crate::cql::executor::Executor;
 use crate::cql::failure::unreadable;
 use crate::cql::once::{failed, rows, run};
-use crate::cql::prepared::Prepared;
+use crate::cql::prepared::{Prepared, Preparer};
 use crate::options::{Keyspace, Options, Role, replication_cql};
 use crate::schema::tables::{NameColumn, TABLES, Table, columns, verify};
 use promkairos_kairos::{RowSpec, TimeUnit};
@@ -162,6 +163,15 @@ async fn warn_of_neighbours_tags(session: &Session, keyspace: &Keyspace) {
              tag_indexed_row_key_lookup_metrics, or take it over with --kairosdb-config"
         );
     }
+}
+
+/// The statement for [`check_tables`].
+pub(crate) async fn prepare_tables(on: &Preparer<'_>) -> Result<Prepared, StoreError> {
+    let tables = format!(
+        "SELECT table_name FROM system_schema.tables WHERE keyspace_name = '{}'",
+        on.options.keyspace
+    );
+    on.prepare("tables", tables, Consistency::One).await
 }
 
 /// Whether the tables that writes need still exist. A table that was dropped while the keyspace is open is created

@@ -11,10 +11,10 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use crate::identity::Identity;
+use crate::index::series_index::SeriesIndex;
 use crate::index::tag_index::audited::Pair;
 use crate::index::tag_index::lookup::{identity, owned};
 use crate::index::window::WindowKey;
-use crate::shared::Shared;
 use promkairos_kairos::index::single_tag_pair;
 use promkairos_storage::StoreError;
 
@@ -65,10 +65,10 @@ impl Sample {
     }
 }
 
-impl Shared {
+impl SeriesIndex {
     /// Audits repeatedly.
     pub(crate) async fn audit_tag_index(&self) {
-        let interval = self.options.tag_index.audit_interval;
+        let interval = self.settings.audit_interval;
         if interval.is_zero() {
             return;
         }
@@ -101,7 +101,7 @@ impl Shared {
         tokio::time::sleep(SECOND_LOOK).await;
         for ((tag, value), rows) in self.missing(key, &suspects).await? {
             let (row_time, rows) = (key.row_time.millis(), rows.len());
-            self.executor.metrics.tag_index_gaps.inc();
+            self.cql.executor.metrics.tag_index_gaps.inc();
             tracing::warn!(
                 metric = key.metric,
                 tag,

@@ -14,12 +14,12 @@ use tokio::sync::RwLockReadGuard;
 
 use crate::cql::failure::{Failure, unreadable};
 use crate::cql::stamp::now_ms;
+use crate::index::series_index::SeriesIndex;
 use crate::index::tag_index::document::{
     ADAPTERS, Adapter, DOCUMENT, DOCUMENT_KEY, Document, FORMAT, SERVICE, State, decode, encode,
 };
 use crate::index::tag_index::steps::{self, Opening};
 use crate::options::Role;
-use crate::shared::Shared;
 use promkairos_model::ShownTime;
 use promkairos_storage::StoreError;
 
@@ -27,6 +27,11 @@ use promkairos_storage::StoreError;
 const STEPS_A_LOOK: usize = 8;
 /// Shortest time for which an adapter counts as running after its last look.
 const LEAST_LEASE: Duration = Duration::from_secs(60);
+
+/// A write that relies on index rows, until it is dropped.
+pub(crate) struct WriteInProgress<'a> {
+    _gate: RwLockReadGuard<'a, ()>,
+}
 
 /// The document in the keyspace.
 #[derive(Default)]
@@ -36,28 +41,28 @@ pub(crate) struct Recorded {
     pub(crate) document: Document,
 }
 
-impl Shared {
+impl SeriesIndex {
     /// For how long an adapter counts as running. A write that began within the first third has
     /// ended before the lease is over.
     fn lease(&self) -> Duration {
-        LEAST_LEASE.max(self.options.request_timeout * 3)
+        LEAST_LEASE.max(self.settings.request_timeout * 3)
     }
 
     /// The longest time of a write: a statement sent at its end still has the request timeout to arrive
     /// before the lease is over.
     pub(crate) fn longest_write(&self) -> Duration {
-        let request = self.options.request_timeout;
+        let request = self.settings.request_timeout;
         (self.lease() / 3 * 2).saturating_sub(request).max(request)
     }
 
     /// Whether only deletes are written: the keyspace is one to read.
     pub(crate) fn only_looks(&self) -> bool {
-        self.options.role == Role::Read
+        self.settings.role == Role::Read
     }
 
     /// Whether this process writes index rows here, and so has to agree with the others that do.
     pub(crate) fn takes_part(&self) -> bool {
-        self.options.role == Role::Write
+        self.settings.role == Role::Write
     }
 
     /// Whether the others count this process as running, whether or not its last record arrived.
@@ -77,12 +82,12 @@ impl Shared {
         leased.is_some_and(|since| since.elapsed() < self.lease() / 3)
     }
 
-    /// Begins a write: the set of index rows that it must write is fixed until the guard is dropped.
-    pub(crate) async fn begin_write(&self) -> Result<RwLockReadGuard<'_, ()>, StoreError> {
+    /// Begins a write: the set of index rows that it must write is fixed until the result is dropped.
+    pub(crate) async fn begin_write(&self) -> Result<WriteInProgress<'_>, StoreError> {
         loop {
-            let gate = self.index_gate.read().await;
+            let gate = self.gate.read().await;
             if self.is_leased() || !self.takes_part() {
-                return Ok(gate);
+                return Ok(WriteInProgress { _gate: gate });
             }
             drop(gate);
             self.look().await?;
@@ -107,9 +112,10 @@ impl Shared {
     pub(crate) async fn leave_tag_index(&self) -> Result<(), StoreError> {
         let _one = self.tags.looking.lock().await;
         *self.tags.leased.lock() = None;
-        let values = (self.stamps.for_delete(now_ms()).0, SERVICE, ADAPTERS, self.tags.id.as_str());
+        let values =
+            (self.cql.stamps.for_delete(now_ms()).0, SERVICE, ADAPTERS, self.tags.id.as_str());
         let remove = &self.statements.tag_state()?.remove;
-        self.executor.run(remove, values, self.executor.deadline()).await?;
+        self.cql.executor.run(remove, values, self.cql.executor.deadline()).await?;
         Ok(())
     }
 
@@ -117,7 +123,7 @@ impl Shared {
     pub(crate) async fn watch_tag_index(&self) {
         let mut has_failed = false;
         loop {
-            let pause = tokio::time::sleep(self.options.tag_index.refresh);
+            let pause = tokio::time::sleep(self.settings.refresh);
             tokio::select! {
                 () = pause => {}
                 () = self.tags.wake.notified() => {}
@@ -215,7 +221,7 @@ impl Shared {
     async fn act_by(&self, document: Document) {
         for state in State::ALL {
             let tags = i64::try_from(document.count(state)).unwrap_or(i64::MAX);
-            self.executor.metrics.tag_index_tags(state.as_str()).set(tags);
+            self.cql.executor.metrics.tag_index_tags(state.as_str()).set(tags);
         }
         let current = self.tags.view();
         if *current == document {
@@ -223,7 +229,7 @@ impl Shared {
         }
         let alone = match current.writes_like(&document) {
             true => None,
-            false => Some(self.index_gate.write().await),
+            false => Some(self.gate.write().await),
         };
         *self.tags.view.lock() = document.into();
         drop(alone);
@@ -246,10 +252,10 @@ impl Shared {
         ttl: i32,
     ) -> Result<(), StoreError> {
         // The larger text would win a tie, so no millisecond is used twice.
-        let (stamp, wait) = self.stamps.for_delete(now_ms());
+        let (stamp, wait) = self.cql.stamps.for_delete(now_ms());
         let values = (SERVICE, service_key, key, value, stamp, ttl);
         let put = &self.statements.tag_state()?.put;
-        self.executor.run(put, values, self.executor.deadline()).await?;
+        self.cql.executor.run(put, values, self.cql.executor.deadline()).await?;
         tokio::time::sleep(wait).await;
         Ok(())
     }
@@ -276,7 +282,8 @@ impl Shared {
         let mut found = Vec::new();
         let Some(state) = &self.statements.tags.state else { return Ok(found) };
         let list = &state.list;
-        self.executor
+        self.cql
+            .executor
             .pages(list, (SERVICE, service_key), |page| {
                 type Row<'f> = (Option<String>, Option<String>);
                 for row in page.rows::<Row<'_>>().map_err(|e| unreadable(list.name, e))? {
@@ -295,7 +302,7 @@ impl Shared {
         let Some(state) = &self.statements.tags.state else { return Ok(Recorded::default()) };
         let get = &state.get;
         let values = (SERVICE, DOCUMENT, DOCUMENT_KEY);
-        let result = self.executor.run(get, values, self.executor.deadline()).await?;
+        let result = self.cql.executor.run(get, values, self.cql.executor.deadline()).await?;
         let rows = result.into_rows_result().map_err(|e| unreadable(get.name, e))?;
         let row = rows.maybe_first_row::<(String, Option<String>)>();
         let text = row.map_err(|e| unreadable(get.name, e))?.and_then(|(_, value)| value);
@@ -312,15 +319,15 @@ impl Shared {
     async fn replace(&self, old: &Recorded, next: &Document) -> Result<bool, StoreError> {
         let state = self.statements.tag_state()?;
         let (key, value) = ((SERVICE, DOCUMENT, DOCUMENT_KEY), encode(next));
-        let deadline = self.executor.deadline();
+        let deadline = self.cql.executor.deadline();
         let (name, result) = match &old.text {
             None => {
                 let values = (key.0, key.1, key.2, value);
-                (state.create.name, self.executor.run(&state.create, values, deadline).await?)
+                (state.create.name, self.cql.executor.run(&state.create, values, deadline).await?)
             }
             Some(text) => {
                 let values = (value, key.0, key.1, key.2, text);
-                (state.replace.name, self.executor.run(&state.replace, values, deadline).await?)
+                (state.replace.name, self.cql.executor.run(&state.replace, values, deadline).await?)
             }
         };
         let rows = result.into_rows_result().map_err(|e| unreadable(name, e))?;

@@ -14,8 +14,8 @@ use crate::cql::concurrent::all;
 use crate::cql::failure::unreadable;
 use crate::cql::prepared::MAX_BATCH_PARTITIONS;
 use crate::index::found::FoundRow;
+use crate::index::series_index::SeriesIndex;
 use crate::index::window::WindowKey;
-use crate::shared::Shared;
 use promkairos_kairos::RowKey;
 use promkairos_kairos::index::single_tag_pair;
 use promkairos_storage::StoreError;
@@ -37,7 +37,7 @@ enum Fate {
 /// Type, hash and tags of a row that has our cell.
 pub(crate) type OurRow = (String, i32, BTreeMap<String, String>);
 
-impl Shared {
+impl SeriesIndex {
     /// Deletes the tag rows that lead to these rows of a window.
     pub(crate) async fn delete_tag_rows(
         &self,
@@ -66,7 +66,7 @@ impl Shared {
     /// Whether the table exists and has any row.
     async fn has_tag_rows(&self) -> Result<bool, StoreError> {
         match &self.statements.tags.rows {
-            Some(statements) => self.has_rows(&statements.any, ()).await,
+            Some(statements) => self.cql.has_rows(&statements.any, ()).await,
             None => Ok(false),
         }
     }
@@ -114,7 +114,7 @@ impl Shared {
             async move {
                 let values = (stamp, metric, table_name, row_time, pairs);
                 let delete = &statements.delete_pairs;
-                self.executor.run(delete, values, self.executor.deadline()).await?;
+                self.cql.executor.run(delete, values, self.cql.executor.deadline()).await?;
                 Ok(())
             }
             .boxed()
@@ -166,7 +166,7 @@ impl Shared {
             let (data_type, hash, tags) = (data_type.clone(), *hash, tags.clone());
             async move {
                 let values = (stamp, metric, table_name, row_time, pair, data_type, hash, tags);
-                let deleted = self.executor.run(delete, values, self.executor.deadline());
+                let deleted = self.cql.executor.run(delete, values, self.cql.executor.deadline());
                 Ok(deleted.await.map(drop)?)
             }
             .boxed()

@@ -15,9 +15,9 @@ use crate::cql::failure::Failure;
 use crate::identity::Identity;
 use crate::index::index_row::each_row;
 use crate::index::routing::Route;
+use crate::index::series_index::SeriesIndex;
 use crate::index::tag_index::route::{Candidate, candidates};
 use crate::index::window::WindowKey;
-use crate::shared::Shared;
 use promkairos_kairos::DataType;
 use promkairos_kairos::index::single_tag_pair;
 use promkairos_storage::StoreError;
@@ -41,7 +41,7 @@ pub(crate) struct Looked {
 /// A row of an index as it was found.
 pub(crate) type TagRow = (DataType, Vec<(String, String)>);
 
-impl Shared {
+impl SeriesIndex {
     /// The rows of a window that pass all matchers of tags, through the tag index. None when the
     /// index cannot be relied on for this window and these matchers.
     pub(crate) async fn look_up(
@@ -66,7 +66,7 @@ impl Shared {
         if !only_looks {
             self.tags.audited.note(key);
         }
-        let mut reading = Reading { key, route, shared: self, partitions: 0, read: 0 };
+        let mut reading = Reading { key, route, index: self, partitions: 0, read: 0 };
         if let [_, _, ..] = &candidates[..] {
             let mut probed = Vec::with_capacity(candidates.len());
             for candidate in &candidates {
@@ -106,7 +106,8 @@ impl Shared {
             let probe = &statements.probe;
             let limit = i32::try_from(limit).unwrap_or(i32::MAX);
             let values = (metric, table_name, row_time, pair, limit);
-            let probed = self.executor.pages_as_far(probe, values, |page| visit(&page, probe.name));
+            let probed =
+                self.cql.executor.pages_as_far(probe, values, |page| visit(&page, probe.name));
             match probed.await {
                 // Finding the first rows costs as much as reading all of them.
                 Err(Failure::Unread(_)) => {}
@@ -125,7 +126,7 @@ impl Shared {
 struct Reading<'a> {
     key: WindowKey<'a>,
     route: &'a Route,
-    shared: &'a Shared,
+    index: &'a SeriesIndex,
     partitions: usize,
     read: usize,
 }
@@ -137,12 +138,12 @@ impl Reading<'_> {
         candidate: &Candidate<'_>,
         limit: Option<usize>,
     ) -> Result<(Vec<TagRow>, bool), StoreError> {
-        let (key, route, shared) = (self.key, self.route, self.shared);
+        let (key, route, index) = (self.key, self.route, self.index);
         let read = |value: &&str| {
             let pair = single_tag_pair(candidate.tag, value);
             async move {
                 let (mut rows, mut read) = (Vec::new(), 0);
-                shared
+                index
                     .rows_of_pair(key, &pair, limit.map(|limit| limit + 1), |data_type, tags| {
                         read += 1;
                         if route.passes(tags) {

@@ -11,14 +11,14 @@ use scylla::value::CqlTimestamp;
 use crate::cql::failure::{Failure, unreadable};
 use crate::cql::ring::{RingPages, WHOLE_RING};
 use crate::cql::stamp::now_ms;
+use crate::index::series_index::SeriesIndex;
 use crate::index::tag_index::document::ALL;
 use crate::index::window::WindowKey;
-use crate::shared::Shared;
 use promkairos_kairos::TableName;
 use promkairos_model::TimeRange;
 use promkairos_storage::StoreError;
 
-impl Shared {
+impl SeriesIndex {
     /// The first row time for which every series was first written by writers that index it.
     pub(crate) async fn first_new_window(&self, metric: &str) -> Result<i64, Failure> {
         match metric {
@@ -32,7 +32,8 @@ impl Shared {
         for table_name in TableName::ALL {
             let last = &self.statements.tags.last_row_time;
             let values = (metric, table_name.as_str());
-            let time = match self.executor.run(last, values, self.executor.deadline()).await {
+            let time = match self.cql.executor.run(last, values, self.cql.executor.deadline()).await
+            {
                 Err(Failure::Unread(_)) => {
                     let windows = self.windows_of(metric, table_name, TimeRange::ALL).await?;
                     windows.last().map(|window| window.row_time.millis())
@@ -47,7 +48,7 @@ impl Shared {
             // KairosDB deletes the time index of a live window and leaves `row_keys`.
             let row_time = self.spec.row_time(now_ms());
             let window = WindowKey { metric, table_name, row_time };
-            if self.has_rows(&self.statements.row_keys.any, window.values()).await? {
+            if self.cql.has_rows(&self.statements.row_keys.any, window.values()).await? {
                 from = from.max(row_time.millis().saturating_add(1));
             }
         }
@@ -71,7 +72,7 @@ impl Shared {
     async fn last_row_time_of_all(&self) -> Result<Option<i64>, Failure> {
         let select = &self.statements.tags.every_row_time;
         let wrong = |e| unreadable(select.name, e);
-        let (mut last, mut pages) = (None, RingPages::new(&self.executor, select));
+        let (mut last, mut pages) = (None, RingPages::new(&self.cql.executor, select));
         self.stay().await?;
         while let Some(page) = pages.next().await? {
             for row in page.rows::<(CqlTimestamp,)>().map_err(|e| unreadable(select.name, e))? {
@@ -97,7 +98,7 @@ impl Shared {
 
     async fn has_any_row_key(&self) -> Result<bool, StoreError> {
         let (mut any, select) = (false, &self.statements.tags.every_window);
-        let read = self.executor.pages_as_far(select, WHOLE_RING, |page| {
+        let read = self.cql.executor.pages_as_far(select, WHOLE_RING, |page| {
             any |= page.rows_num() > 0;
             Ok(ControlFlow::Break(()))
         });

@@ -14,9 +14,9 @@ use crate::cql::executor::Deadline;
 use crate::cql::prepared::MAX_BATCH_PARTITIONS;
 use crate::cql::replicas::Replicas;
 use crate::cql::stamp::now_ms;
+use crate::index::series_index::SeriesIndex;
 use crate::index::window::WindowKey;
 use crate::points::plan::RefusedSeries;
-use crate::shared::Shared;
 use promkairos_kairos::index::{IndexedTags, TagIndexRow};
 use promkairos_kairos::{DataType, RowKey, Tags};
 use promkairos_storage::StoreError;
@@ -52,7 +52,7 @@ struct Batch<'a> {
     partitions: usize,
 }
 
-impl Shared {
+impl SeriesIndex {
     /// The indexed tags of a metric. They stay the same while a write is in progress.
     pub(crate) fn indexed_tags(&self, metric: &str) -> Option<IndexedTags> {
         self.tags.view().written(metric)
@@ -79,7 +79,7 @@ impl Shared {
         key: WindowKey<'_>,
         mut rows: Vec<TagRow<'a>>,
     ) -> Vec<Vec<TagRow<'a>>> {
-        let replicas = Replicas::new(&self.executor.session, &self.options.keyspace);
+        let replicas = Replicas::new(&self.cql.executor.session, &self.cql.keyspace);
         let (metric, table_name, row_time) = key.values();
         let place_of = |pair: &str| {
             let token = probe.calculate_token(&(metric, table_name, row_time, pair, 1));
@@ -115,7 +115,7 @@ impl Shared {
         rows: Vec<TagRow<'_>>,
         deadline: Deadline,
     ) -> Result<RefusedSeries, StoreError> {
-        let stamp = self.stamps.for_index(now_ms());
+        let stamp = self.cql.stamps.for_index(now_ms());
         let (metric, table_name, row_time) = key.values();
         let values: Vec<_> = rows
             .iter()
@@ -127,9 +127,9 @@ impl Shared {
             })
             .collect();
         let insert = &self.statements.tag_rows()?.insert;
-        let refused = self.executor.insert(insert, &values, deadline).await?;
+        let refused = self.cql.executor.insert(insert, &values, deadline).await?;
         let written = rows.len() - refused.len();
-        self.executor.metrics.index_rows_written.inc_by(written as u64);
+        self.cql.executor.metrics.index_rows_written.inc_by(written as u64);
         Ok(refused.into_iter().map(|(at, why)| (rows[at].tagged.series, why)).collect())
     }
 }

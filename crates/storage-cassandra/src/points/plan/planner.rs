@@ -17,7 +17,8 @@ use promkairos_kairos::{
 };
 use promkairos_model::limits::LABEL_LIMITS;
 use promkairos_model::{
-    Histogram, Labels, METRIC_NAME, Point, STALE_NAN_BITS, Value, WriteBatch, WriteOutcome,
+    Histogram, Labels, LabelsRef, METRIC_NAME, Point, RejectReason, STALE_NAN_BITS, Value,
+    WriteBatch, WriteOutcome,
 };
 
 /// Plans a batch; invalid series are reported in `outcome`.
@@ -331,6 +332,11 @@ pub(crate) fn refusal(labels: &Labels) -> Option<EncodeError> {
     }
     let row_time = RowTime::from_stored(0);
     push_key(&mut Vec::new(), labels, row_time, &DataType::PromHistogram).err()
+}
+
+/// Why no row can hold a series; known before a log in front acknowledges it.
+pub fn refuse(labels: LabelsRef<'_>) -> Option<RejectReason> {
+    refusal(&labels.to_owned()).map(|error| RejectReason::Store(error.to_string()))
 }
 
 #[cfg(test)]

@@ -1,0 +1,69 @@
+//! An open connection to a keyspace: what every part of the store needs to run statements and to stamp writes.
+//!
+//! It owns the stamps and the skew of this process. Which statements there are is not known here, except for the clock.
+
+use scylla::client::session::Session;
+use scylla::serialize::row::SerializeRow;
+use scylla::statement::Consistency;
+use scylla::value::CqlValue;
+
+use crate::cql::clock::Skew;
+use crate::cql::executor::Executor;
+use crate::cql::failure::{Failure, unreadable};
+use crate::cql::prepared::{Prepared, Preparer};
+use crate::cql::stamp::Stamps;
+use crate::options::{Keyspace, Options};
+use promkairos_storage::StoreError;
+use promkairos_telemetry::CassandraMetrics;
+
+/// An open connection to a keyspace.
+pub(crate) struct Cql {
+    pub(crate) executor: Executor,
+    pub(crate) keyspace: Keyspace,
+    pub(crate) stamps: Stamps,
+    pub(crate) skew: Skew,
+    /// Milliseconds since 1970 by the coordinator's clock.
+    clock: Prepared,
+}
+
+impl Cql {
+    /// Takes over a session. The skew is not measured yet.
+    pub(crate) async fn new(
+        session: Session,
+        metrics: CassandraMetrics,
+        options: &Options,
+    ) -> Result<Self, StoreError> {
+        let clock = "SELECT toUnixTimestamp(now()) FROM system.local".into();
+        let on = Preparer { session: &session, options };
+        let clock = on.prepare("clock", clock, Consistency::One).await?;
+        Ok(Self {
+            executor: Executor::new(session, metrics, options),
+            keyspace: options.keyspace.clone(),
+            stamps: Stamps::default(),
+            skew: Skew::default(),
+            clock,
+        })
+    }
+
+    /// Measures the difference between our clock and Cassandra's. Fails when Cassandra does not answer.
+    pub(crate) async fn measure_skew(&self) -> Result<(), StoreError> {
+        self.skew.measure(&self.executor, &self.clock).await
+    }
+
+    /// Whether a SELECT of one column finds a row. A read that a server gives up on counts as found.
+    pub(crate) async fn has_rows(
+        &self,
+        select: &Prepared,
+        values: impl SerializeRow,
+    ) -> Result<bool, StoreError> {
+        let result = match self.executor.run(select, values, self.executor.deadline()).await {
+            Err(Failure::Unread(_)) => return Ok(true),
+            result => result?,
+        };
+        let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
+        // A partition of `row_keys` without rows keeps `mtime`, and returns one row of nulls.
+        let first = rows.maybe_first_row::<(Option<CqlValue>,)>();
+        let first = first.map_err(|e| unreadable(select.name, e))?;
+        Ok(first.is_some_and(|(column,)| column.is_some()))
+    }
+}
