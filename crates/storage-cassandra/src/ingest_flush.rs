@@ -1,8 +1,8 @@
 //! Writes what a head flushes: long runs of one series, each point with the stamp of its acceptance.
 //!
 //! Index rows first, then data; a bounded number of points at a time, at the pace of the flush. Epochs
-//! for read caches are raised once per metric and flush (see `late`). A row that Cassandra refuses for
-//! good goes to the quarantine file, so that it never blocks the log. A table that is dropped, altered
+//! for read caches are raised once per metric and flush (see `late_write_tracker`). A row that Cassandra refuses
+//! for good goes to the quarantine file, so that it never blocks the log. A table that is dropped, altered
 //! or forbidden fails the flush instead: the rows are not at fault.
 
 use crate::cql::stamp::{now_ms, pause};

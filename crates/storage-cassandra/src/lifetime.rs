@@ -3,7 +3,7 @@
 //! Of several patterns that match a metric the longest applies; of equally long ones, the first in
 //! the order of their bytes. A metric has one TTL, so a window has one too. Its index rows get that
 //! TTL plus the row width, as far as Cassandra accepts it, and never less than the data.
-//! `index_writer` writes rows again when a TTL has grown.
+//! `index::writer` writes rows again when a TTL has grown.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::index::tag_index::document::{ALL, Document, Entry, FORMAT, State};
+use crate::index::tag_index::document::{ALL, Document, Entry, FORMAT, TagState};
 
 /// The kind of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,8 +115,9 @@ impl Document {
             self.metrics.insert(metric.to_owned(), all);
         }
         let tags = self.metrics.get_mut(metric).into_iter().flat_map(BTreeMap::values_mut);
-        let readable = tags.filter(|entry| entry.state == State::Readable);
-        let marked = readable.map(|entry| (entry.state, entry.since) = (State::Building, version));
+        let readable = tags.filter(|entry| entry.state == TagState::Readable);
+        let marked =
+            readable.map(|entry| (entry.state, entry.since) = (TagState::Building, version));
         marked.count() > 0
     }
 
@@ -129,9 +130,9 @@ impl Document {
     ) -> bool {
         let version = self.version;
         let tags = self.metrics.get_mut(metric).into_iter().flat_map(BTreeMap::values_mut);
-        let built = tags.filter(|entry| entry.state == State::Building);
+        let built = tags.filter(|entry| entry.state == TagState::Building);
         let marked = built.map(|entry| {
-            (entry.state, entry.since, entry.from) = (State::Readable, version, Some(i64::MIN));
+            (entry.state, entry.since, entry.from) = (TagState::Readable, version, Some(i64::MIN));
             entry.gaps.retain(|gap| !rebuilt.contains(gap));
             entry.gaps.extend(refused);
         });

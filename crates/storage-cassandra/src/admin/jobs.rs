@@ -23,7 +23,7 @@ use crate::cql::ring::RingPages;
 use crate::cql::stamp::now_ms;
 use crate::index::index_row::each_checked_row;
 use crate::index::series_index::SeriesIndex;
-use crate::index::tag_index::document::{ALL, Entry, JOBS, State, decode, encode};
+use crate::index::tag_index::document::{ALL, Entry, JOBS, TagState, decode, encode};
 use crate::index::tag_index::writer::Tagged;
 use crate::index::window::{Window, WindowKey};
 use crate::store::CassandraStore;
@@ -51,7 +51,7 @@ enum Outcome {
 }
 
 /// A row of `row_keys` as it was read: type, tags, TTL.
-struct FoundRow {
+struct RowToDo {
     data_type: DataType,
     tags: Vec<(String, String)>,
     ttl: i32,
@@ -80,9 +80,9 @@ impl SeriesIndex {
     ) -> Result<(), StoreError> {
         self.look().await?;
         let document = self.tags.view();
-        let is_indexed = document.entries_of(metric).any(|entry| entry.state != State::Retiring);
+        let is_indexed = document.entries_of(metric).any(|entry| entry.state != TagState::Retiring);
         // A drop of all metrics skips metrics that are written, so it waits until retiring tags are removed.
-        let is_retiring = metric == ALL && document.count(State::Retiring) > 0;
+        let is_retiring = metric == ALL && document.count(TagState::Retiring) > 0;
         match kind {
             JobKind::Build if !is_indexed => {
                 let what = format!("{metric} is not in tag_indexed_row_key_lookup_metrics");
@@ -192,7 +192,7 @@ impl SeriesIndex {
     }
 
     async fn build(&self, metric: &str, job: &mut Job) -> Result<(), StoreError> {
-        while self.tags.view().entries_of(metric).any(|entry| entry.state == State::Writing) {
+        while self.tags.view().entries_of(metric).any(|entry| entry.state == TagState::Writing) {
             self.touch(metric, job).await?;
             tokio::time::sleep(self.settings.refresh).await;
             self.look().await?;
@@ -205,7 +205,8 @@ impl SeriesIndex {
         self.do_windows(metric, job).await?;
         let (gaps, refused) = (&job.gaps, &job.refused);
         self.change(|document| document.end_build(metric, gaps, refused)).await?;
-        let left = self.tags.view().entries_of(metric).any(|entry| entry.state == State::Readable);
+        let left =
+            self.tags.view().entries_of(metric).any(|entry| entry.state == TagState::Readable);
         if left {
             Ok(())
         } else {
@@ -324,13 +325,13 @@ impl SeriesIndex {
     }
 
     /// The rows of a page of a window.
-    fn rows_to_do(&self, page: &QueryRowsResult) -> Result<Vec<FoundRow>, StoreError> {
+    fn rows_to_do(&self, page: &QueryRowsResult) -> Result<Vec<RowToDo>, StoreError> {
         let mut rows = Vec::new();
         each_checked_row(page, self.statements.row_keys.check.name(), |row| {
             let tags = row.tags.iter().map(|(name, value)| ((*name).into(), (*value).into()));
             // A row of KairosDB does not say when it expires: ours must not expire before.
             let ttl = row.ttl.unwrap_or(0);
-            rows.push(FoundRow { data_type: row.data_type, tags: tags.collect(), ttl });
+            rows.push(RowToDo { data_type: row.data_type, tags: tags.collect(), ttl });
         })?;
         Ok(rows)
     }
@@ -338,13 +339,13 @@ impl SeriesIndex {
     async fn index_rows(
         &self,
         key: WindowKey<'_>,
-        rows: &[FoundRow],
+        rows: &[RowToDo],
         job: &mut Job,
     ) -> Result<(), StoreError> {
         let Some(indexed) = self.indexed_tags(key.metric) else {
             return Err(StoreError::Invalid(format!("{} is no longer indexed", key.metric)));
         };
-        let tagged: Vec<Tagged<'_>> = rows.iter().zip(0..).map(FoundRow::tagged).collect();
+        let tagged: Vec<Tagged<'_>> = rows.iter().zip(0..).map(RowToDo::tagged).collect();
         let deadline = self.cql.executor.deadline();
         let refused = self.write_tag_rows(key, &tagged, &indexed, deadline).await?;
         if let Some(why) = refused.values().next() {
@@ -359,7 +360,7 @@ impl SeriesIndex {
         &self,
         metric: &str,
         key: WindowKey<'_>,
-        rows: &[FoundRow],
+        rows: &[RowToDo],
         done: &mut BTreeSet<Box<str>>,
         begun: Begun,
     ) -> Result<Dropped, StoreError> {
@@ -415,7 +416,7 @@ impl SeriesIndex {
     }
 }
 
-impl FoundRow {
+impl RowToDo {
     fn tagged((row, series): (&Self, u32)) -> Tagged<'_> {
         let tags = row.tags.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         Tagged { series, data_type: &row.data_type, tags, ttl: row.ttl }

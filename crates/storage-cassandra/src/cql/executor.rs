@@ -5,7 +5,7 @@
 //! so that the statements which get their permits last have time too. When no node can be reached, a
 //! statement fails after a moment. Index statements never take all permits, so a burst of new series does not
 //! hold up the data of known ones. Statements that write points take no more permits than the servers keep up
-//! with (`write_turns`). This file knows no table.
+//! with (`write_permits`). This file knows no table.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -30,7 +30,7 @@ use crate::cql::failure::{Failure, unreadable};
 use crate::cql::key_lists::KeyLists;
 use crate::cql::prepared::{Batches, Lane, Prepared};
 use crate::cql::retry::{self, Verdict};
-use crate::cql::write_turns::WriteTurns;
+use crate::cql::write_permits::WritePermits;
 use crate::options::Options;
 use crate::skipped::LeftOut;
 use promkairos_model::limits::RETRY_AFTER;
@@ -53,7 +53,7 @@ pub(crate) struct Executor {
     pub(crate) metrics: CassandraMetrics,
     permits: Semaphore,
     index_permits: Semaphore,
-    points: WriteTurns,
+    points: WritePermits,
     pub(crate) key_lists: KeyLists,
     left_out: Option<Arc<LeftOut>>,
     /// The most rows of a page: less than a statement asks for where an operator has set a limit.
@@ -82,7 +82,7 @@ impl Executor {
     pub(crate) fn new(session: Session, metrics: CassandraMetrics, options: &Options) -> Self {
         Self {
             session,
-            points: WriteTurns::new(options.in_flight, metrics.clone()),
+            points: WritePermits::new(options.in_flight, metrics.clone()),
             key_lists: KeyLists::default(),
             left_out: options.left_out.clone(),
             most_rows: AtomicI32::new(i32::MAX),
@@ -139,10 +139,10 @@ impl Executor {
     ) -> Result<QueryResult, Failure> {
         let mut attempts = Attempts::new(self, prepared, deadline);
         loop {
-            let turn = attempts.begin().await?;
+            let permit = attempts.begin().await?;
             let result = self.session.execute_unpaged(&prepared.statement, &values);
             let result = attempts.within(result).await;
-            if let Some(result) = attempts.end(turn, result).await? {
+            if let Some(result) = attempts.end(permit, result).await? {
                 self.metrics.count_warnings(result.warnings());
                 return Ok(result);
             }
@@ -186,9 +186,9 @@ impl Executor {
         let mut attempts = Attempts::new(self, &insert.one, deadline);
         attempts.rows = rows.len();
         loop {
-            let turn = attempts.begin().await?;
+            let permit = attempts.begin().await?;
             let result = attempts.within(self.session.batch(batch, rows)).await;
-            if attempts.end(turn, result).await?.is_some() {
+            if attempts.end(permit, result).await?.is_some() {
                 return Ok(());
             }
         }
@@ -239,10 +239,10 @@ impl Executor {
             if rows < statement.get_page_size() {
                 statement.to_mut().set_page_size(rows);
             }
-            let turn = attempts.begin().await?;
+            let permit = attempts.begin().await?;
             let page = self.session.execute_single_page(&statement, &values, state.clone());
             let page = attempts.within(page).await;
-            match attempts.end(turn, page).await {
+            match attempts.end(permit, page).await {
                 Ok(Some(page)) => {
                     self.metrics.count_warnings(page.0.warnings());
                     return Ok(page);
@@ -287,7 +287,7 @@ impl Drop for Attempts<'_> {
 }
 
 /// One attempt: counted as in flight until it is dropped.
-struct Turn<'a> {
+struct Permit<'a> {
     /// The permit of the lane of the statement, where the lane has permits of its own.
     lane: Option<SemaphorePermit<'a>>,
     _permit: SemaphorePermit<'a>,
@@ -345,13 +345,13 @@ impl<'a> Attempts<'a> {
     }
 
     /// Waits for the permits of the next attempt.
-    async fn begin(&mut self) -> Result<Turn<'a>, Failure> {
+    async fn begin(&mut self) -> Result<Permit<'a>, Failure> {
         self.number += 1;
         let begin = Instant::now();
         let lane = match self.prepared.lane {
             Lane::Common => None,
             Lane::Index => Some(self.permit(&self.executor.index_permits).await?),
-            Lane::Points => Some(self.permit(&self.executor.points.turns).await?),
+            Lane::Points => Some(self.permit(&self.executor.points.permits).await?),
         };
         let permit = self.permit(&self.executor.permits).await?;
         let in_flight = InFlight::enter(&self.executor.metrics.in_flight);
@@ -360,7 +360,7 @@ impl<'a> Attempts<'a> {
         if self.number == 1 {
             self.end = self.deadline.of_one(start);
         }
-        Ok(Turn { lane, _permit: permit, _in_flight: in_flight, start })
+        Ok(Permit { lane, _permit: permit, _in_flight: in_flight, start })
     }
 
     async fn permit(&self, of: &'a Semaphore) -> Result<SemaphorePermit<'a>, Failure> {
@@ -375,8 +375,8 @@ impl<'a> Attempts<'a> {
     }
 
     /// Returns a permit, `took` after it was taken.
-    fn leave<T>(&self, turn: Turn<'a>, took: Duration, result: &Result<T, ExecutionError>) {
-        let Turn { lane: Some(lane), .. } = turn else { return };
+    fn leave<T>(&self, permit: Permit<'a>, took: Duration, result: &Result<T, ExecutionError>) {
+        let Permit { lane: Some(lane), .. } = permit else { return };
         if self.prepared.lane == Lane::Points {
             let answer = match result {
                 Ok(_) | Err(ExecutionError::RequestTimeout(_)) => Reply::Done(self.rows, took),
@@ -390,11 +390,11 @@ impl<'a> Attempts<'a> {
     /// Judges a result; None means that another attempt is due.
     async fn end<T>(
         &mut self,
-        turn: Turn<'a>,
+        permit: Permit<'a>,
         result: Result<T, ExecutionError>,
     ) -> Result<Option<T>, Failure> {
-        let (metrics, took) = (&self.executor.metrics, turn.start.elapsed());
-        self.leave(turn, took, &result);
+        let (metrics, took) = (&self.executor.metrics, permit.start.elapsed());
+        self.leave(permit, took, &result);
         let error = match result {
             Ok(result) => {
                 metrics.attempt(self.prepared.name, StatementOutcome::Ok, took);
@@ -455,16 +455,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_its_turn_late_has_its_time_within_that_of_all() {
+    fn a_statement_whose_permit_comes_late_has_its_time_within_that_of_all() {
         let (begin, second) = (Instant::now(), Duration::from_secs(1));
-        let end_of = |together: u32, turn: u32| {
+        let end_of = |together: u32, permit: u32| {
             let deadline = Deadline { end: begin + second * together, each: second * 10 };
-            deadline.of_one(begin + second * turn) - begin
+            deadline.of_one(begin + second * permit) - begin
         };
         // One request: its statements share its time.
-        assert_eq!([0, 4, 9].map(|turn| end_of(10, turn)), [second * 10; 3]);
+        assert_eq!([0, 4, 9].map(|permit| end_of(10, permit)), [second * 10; 3]);
         // Many batches: the last ones have their own time, and all end together.
-        let ends = [0, 4, 15, 20, 29].map(|turn| end_of(30, turn));
+        let ends = [0, 4, 15, 20, 29].map(|permit| end_of(30, permit));
         assert_eq!(ends, [10, 14, 25, 30, 30].map(|end| second * end));
     }
 }

@@ -20,4 +20,4 @@ pub(crate) mod retry;
 pub(crate) mod ring;
 pub(crate) mod session;
 pub(crate) mod stamp;
-pub(crate) mod write_turns;
+pub(crate) mod write_permits;

@@ -16,50 +16,51 @@ pub(crate) use promkairos_storage::clock::now_ms;
 
 /// Gives out stamps.
 #[derive(Default)]
-pub(crate) struct Stamps(Mutex<State>);
+pub(crate) struct Stamps(Mutex<LastStamp>);
 
+/// The last stamp that was given.
 #[derive(Default)]
-struct State {
-    last: i64,
-    /// The points that were written in the millisecond `last`.
+struct LastStamp {
+    stamp: i64,
+    /// The points that were written in the millisecond `stamp`.
     written: HashSet<Identity>,
 }
 
 impl Stamps {
     /// A stamp for a write of these points, and how long to wait until the clock has reached it.
     pub(crate) fn for_write(&self, clock: i64, points: &[Identity]) -> (i64, Duration) {
-        let mut state = self.0.lock();
-        state.advance(clock);
-        if points.iter().any(|point| state.written.contains(point)) {
-            let next = state.last + 1;
-            state.advance(next);
+        let mut last = self.0.lock();
+        last.advance(clock);
+        if points.iter().any(|point| last.written.contains(point)) {
+            let next = last.stamp + 1;
+            last.advance(next);
         }
-        state.written.extend(points);
-        (state.last, lead(state.last, clock))
+        last.written.extend(points);
+        (last.stamp, lead(last.stamp, clock))
     }
 
     /// A stamp for a delete: every earlier write has at most this stamp, every later write a higher
     /// one. The delete returns after the wait.
     pub(crate) fn for_delete(&self, clock: i64) -> (i64, Duration) {
-        let mut state = self.0.lock();
-        state.advance(clock);
-        let stamp = state.last;
-        state.advance(stamp + 1);
+        let mut last = self.0.lock();
+        last.advance(clock);
+        let stamp = last.stamp;
+        last.advance(stamp + 1);
         (stamp, lead(stamp + 1, clock))
     }
 
     /// A stamp for an attempt to write index rows, which are the same every time.
     pub(crate) fn for_index(&self, clock: i64) -> i64 {
-        let mut state = self.0.lock();
-        state.advance(clock);
-        state.last
+        let mut last = self.0.lock();
+        last.advance(clock);
+        last.stamp
     }
 }
 
-impl State {
+impl LastStamp {
     fn advance(&mut self, to: i64) {
-        if to > self.last {
-            self.last = to;
+        if to > self.stamp {
+            self.stamp = to;
             self.written.clear();
         }
     }

@@ -107,7 +107,7 @@ impl SeriesIndex {
         key: WindowKey<'_>,
         route: &Route,
     ) -> Result<Vec<FoundRow>, StoreError> {
-        let mut found = Found::default();
+        let mut found = FoundRows::default();
         {
             let mut take = |row: &Arc<IndexRow>, row_time| found.take(self, row, row_time);
             let visit = Mutex::new(&mut take as Visit<'_>);
@@ -123,7 +123,7 @@ impl SeriesIndex {
         route: &Route,
         range: TimeRange,
     ) -> Result<Windows, StoreError> {
-        let mut found = Found::default();
+        let mut found = FoundRows::default();
         {
             let mut take = |row: &Arc<IndexRow>, row_time| found.take(self, row, row_time);
             let visit = Mutex::new(&mut take as Visit<'_>);
@@ -141,12 +141,12 @@ impl SeriesIndex {
 
 /// Rows that were found, each once.
 #[derive(Default)]
-struct Found {
+struct FoundRows {
     rows: Vec<FoundRow>,
     seen: HashSet<Identity>,
 }
 
-impl Found {
+impl FoundRows {
     fn take(
         &mut self,
         index: &SeriesIndex,

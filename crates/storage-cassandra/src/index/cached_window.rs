@@ -70,13 +70,14 @@ impl Held {
 pub(crate) struct CachedWindow {
     /// Held by the task that reads the window from Cassandra.
     pub(crate) reading: tokio::sync::Mutex<()>,
-    state: RwLock<State>,
+    state: RwLock<CachedState>,
     used: AtomicU64,
     held: Arc<Held>,
 }
 
+/// What a window holds now, and when that was checked.
 #[derive(Default)]
-struct State {
+struct CachedState {
     /// Rises with every change that a read in progress may have missed.
     epoch: Epoch,
     /// When the last check against Cassandra began that found the content good.
@@ -182,7 +183,7 @@ pub(crate) enum Looked {
     TooLarge,
 }
 
-impl State {
+impl CachedState {
     fn advance(&mut self) {
         self.epoch.0 += 1;
     }
@@ -274,7 +275,7 @@ impl CachedWindow {
     /// Adds rows that were written and acknowledged.
     pub(crate) fn add(&self, rows: impl Iterator<Item = IndexRow>) {
         let mut state = self.state.write();
-        let State { epoch, content, .. } = &mut *state;
+        let CachedState { epoch, content, .. } = &mut *state;
         let is_good = content.as_ref().is_some_and(|content| content.epoch == *epoch);
         // A read in progress may have missed them.
         epoch.0 += 1;

@@ -29,7 +29,7 @@ const ABSENT: Expiry = i64::MIN;
 
 /// The remembered windows.
 pub(crate) struct IndexMemory {
-    windows: Mutex<HashMap<Identity, Arc<Window>>>,
+    windows: Mutex<HashMap<Identity, Arc<KnownWindow>>>,
     rows: Arc<AtomicUsize>,
     most_rows: usize,
     /// Counts uses of windows.
@@ -41,17 +41,18 @@ pub(crate) struct IndexMemory {
 }
 
 /// What is known of one partition of `row_keys` and of the rows that lead to it.
-pub(crate) struct Window {
+pub(crate) struct KnownWindow {
     of: window::Window,
     /// Held by the task that reads the window from Cassandra.
     pub(crate) reading: tokio::sync::Mutex<()>,
-    state: Mutex<State>,
+    state: Mutex<LastRead>,
     used: AtomicU64,
     all_rows: Arc<AtomicUsize>,
 }
 
+/// What the last read of a window found, and what was written since.
 #[derive(Default)]
-struct State {
+struct LastRead {
     read: Option<Instant>,
     known: Known,
 }
@@ -142,14 +143,14 @@ impl IndexMemory {
     }
 
     /// The window with this key. Evicts others when memory is full.
-    pub(crate) fn window(&self, key: WindowKey<'_>) -> Arc<Window> {
+    pub(crate) fn window(&self, key: WindowKey<'_>) -> Arc<KnownWindow> {
         let (id, now) = (key.identity(), self.clock.fetch_add(1, Ordering::Relaxed));
         let mut windows = self.windows.lock();
         if self.len() > self.most_rows {
             self.make_room(&mut windows);
         }
         let window = windows.entry(id).or_insert_with(|| {
-            Arc::new(Window {
+            Arc::new(KnownWindow {
                 of: key.to_window(),
                 reading: tokio::sync::Mutex::default(),
                 state: Mutex::default(),
@@ -162,7 +163,7 @@ impl IndexMemory {
     }
 
     /// The windows of a row time.
-    pub(crate) fn of_row_time(&self, row_time: RowTime) -> Vec<Arc<Window>> {
+    pub(crate) fn of_row_time(&self, row_time: RowTime) -> Vec<Arc<KnownWindow>> {
         let windows = self.windows.lock();
         windows.values().filter(|window| window.of.row_time == row_time).cloned().collect()
     }
@@ -198,7 +199,7 @@ impl IndexMemory {
     }
 
     /// Evicts the least recently used windows until a quarter of memory is free.
-    fn make_room(&self, windows: &mut HashMap<Identity, Arc<Window>>) {
+    fn make_room(&self, windows: &mut HashMap<Identity, Arc<KnownWindow>>) {
         let mut by_age: Vec<(u64, Identity)> =
             windows.iter().map(|(id, w)| (w.used.load(Ordering::Relaxed), *id)).collect();
         by_age.sort_unstable();
@@ -219,7 +220,7 @@ impl Drop for Deleting<'_> {
     }
 }
 
-impl Window {
+impl KnownWindow {
     /// The key of the window.
     pub(crate) fn key(&self) -> WindowKey<'_> {
         self.of.key()
@@ -233,7 +234,7 @@ impl Window {
         needed: Expiry,
         since: Option<Instant>,
     ) -> Option<Missing> {
-        let State { read, known } = &mut *self.state.lock();
+        let LastRead { read, known } = &mut *self.state.lock();
         let read = read.filter(|read| since.is_none_or(|since| *read >= since));
         let mut row_keys = Vec::new();
         for (at, asked) in rows.iter().enumerate() {
@@ -272,7 +273,7 @@ impl Window {
         }
         self.all_rows.fetch_add(known.row_keys.len(), Ordering::Relaxed);
         self.all_rows.fetch_sub(state.known.row_keys.len(), Ordering::Relaxed);
-        *state = State { read: Some(Instant::now()), known };
+        *state = LastRead { read: Some(Instant::now()), known };
     }
 
     /// Remembers rows of `row_keys` that were acknowledged.
@@ -307,7 +308,7 @@ impl Window {
 }
 
 /// A task may still hold a window that was evicted.
-impl Drop for Window {
+impl Drop for KnownWindow {
     fn drop(&mut self) {
         self.clear();
     }

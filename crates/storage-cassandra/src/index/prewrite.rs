@@ -14,8 +14,8 @@ use scylla::response::query_result::QueryRowsResult;
 use tokio::time::Instant;
 
 use crate::index::index_row::{IndexRow, each_row, row_identity};
-use crate::index::memory::{Used, Window};
-use crate::index::prewrite_schedule::{Schedule, Turn};
+use crate::index::memory::{KnownWindow, Used};
+use crate::index::prewrite_schedule::{Schedule, WindowChange};
 use crate::index::series_index::SeriesIndex;
 use crate::index::window::WindowKey;
 use promkairos_storage::StoreError;
@@ -31,16 +31,16 @@ impl SeriesIndex {
     /// Runs for ever.
     pub(crate) async fn write_ahead(&self) {
         let schedule = Schedule::new(self.spec, self.mtimes.node());
-        let mut done: Option<(Turn, i64)> = None;
+        let mut done: Option<(WindowChange, i64)> = None;
         loop {
             tokio::time::sleep(LOOK).await;
             let now = self.settings.clock.now_ms();
-            let Some(turn) = schedule.turn(now) else { continue };
-            if done.is_some_and(|(last, again)| last == turn && now < again) {
+            let Some(change) = schedule.change(now) else { continue };
+            if done.is_some_and(|(last, again)| last == change && now < again) {
                 continue;
             }
-            match self.look_ahead(turn, now).await {
-                Ok(()) => done = Some((turn, turn.again(self.settings.clock.now_ms()))),
+            match self.look_ahead(change, now).await {
+                Ok(()) => done = Some((change, change.again(self.settings.clock.now_ms()))),
                 Err(error) => {
                     tracing::warn!(%error, "index rows of the next window were not written ahead");
                     tokio::time::sleep(REST).await;
@@ -50,11 +50,11 @@ impl SeriesIndex {
     }
 
     /// Checks all live series once.
-    async fn look_ahead(&self, turn: Turn, now: i64) -> Result<(), StoreError> {
+    async fn look_ahead(&self, change: WindowChange, now: i64) -> Result<(), StoreError> {
         let live_within = i64::try_from(self.settings.live_within.as_secs()).unwrap_or(i64::MAX);
         let live = (now / 1000).saturating_sub(live_within);
-        let windows = self.memory.of_row_time(turn.open).into_iter();
-        let mut windows: Vec<(Arc<Window>, usize)> = windows
+        let windows = self.memory.of_row_time(change.open).into_iter();
+        let mut windows: Vec<(Arc<KnownWindow>, usize)> = windows
             .map(|window| (Arc::clone(&window), window.count_used(live)))
             .filter(|(_, rows)| *rows > 0)
             .collect();
@@ -62,11 +62,11 @@ impl SeriesIndex {
         let number = self.mtimes.node().cast_signed();
         windows.sort_by_key(|(window, _)| window.key().identity().with(number));
         let rows = windows.iter().map(|(_, rows)| rows).sum();
-        let mut rate = RowRate::new(turn.rows_per_second(rows, now));
+        let mut rate = RowRate::new(change.rows_per_second(rows, now));
         for (window, _) in windows {
-            let next = WindowKey { row_time: turn.next, ..window.key() };
-            let carried = self.carry_over(&window, live, next, turn, &mut rate).await;
-            if turn.is_over(self.settings.clock.now_ms()) {
+            let next = WindowKey { row_time: change.next, ..window.key() };
+            let carried = self.carry_over(&window, live, next, change, &mut rate).await;
+            if change.is_over(self.settings.clock.now_ms()) {
                 // Its data arrives now, so what memory holds of it is needed.
                 return Ok(());
             }
@@ -79,10 +79,10 @@ impl SeriesIndex {
     /// Writes the rows of a window's live series that the next window lacks.
     async fn carry_over(
         &self,
-        window: &Window,
+        window: &KnownWindow,
         live: Used,
         next: WindowKey<'_>,
-        turn: Turn,
+        change: WindowChange,
         rate: &mut RowRate,
     ) -> Result<(), StoreError> {
         let mut pages = self.index_pages(&self.statements.row_keys.select, window.key().columns());
@@ -92,10 +92,10 @@ impl SeriesIndex {
                 let step: Vec<IndexRow> = rows.drain(..rows.len().min(ROWS_A_STEP)).collect();
                 rate.wait_for(step.len()).await;
                 let now = self.settings.clock.now_ms();
-                if turn.is_over(now) {
+                if change.is_over(now) {
                     return Ok(());
                 }
-                self.ensure_ahead(next, turn.begins_in(now), step).await?;
+                self.ensure_ahead(next, change.begins_in(now), step).await?;
             }
         }
         Ok(())
@@ -104,7 +104,7 @@ impl SeriesIndex {
     /// The rows of live series in a page of a window.
     fn live_rows(
         &self,
-        window: &Window,
+        window: &KnownWindow,
         live: Used,
         page: &QueryRowsResult,
     ) -> Result<Vec<IndexRow>, StoreError> {

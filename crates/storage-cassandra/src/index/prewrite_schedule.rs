@@ -24,7 +24,7 @@ pub(crate) struct Schedule {
 
 /// The change from one window to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Turn {
+pub(crate) struct WindowChange {
     /// The open window.
     pub(crate) open: RowTime,
     pub(crate) next: RowTime,
@@ -40,16 +40,16 @@ impl Schedule {
     }
 
     /// The change to prepare at `now`, in milliseconds since 1970, if it is time.
-    pub(crate) fn turn(&self, now: i64) -> Option<Turn> {
+    pub(crate) fn change(&self, now: i64) -> Option<WindowChange> {
         let open = self.spec.row_time(now);
         let next = RowTime::from_stored(open.millis().checked_add(self.spec.width())?);
         let begin = next.millis() - self.lead + self.delay;
         // Before 1970 windows are not ranges of time.
-        (now >= begin && open.millis() >= 0).then_some(Turn { open, next, lead: self.lead })
+        (now >= begin && open.millis() >= 0).then_some(WindowChange { open, next, lead: self.lead })
     }
 }
 
-impl Turn {
+impl WindowChange {
     /// Whether the next window has begun.
     pub(crate) fn is_over(&self, now: i64) -> bool {
         now >= self.next.millis()
@@ -89,29 +89,29 @@ mod tests {
         let last = Schedule::new(RowSpec::DEFAULT, 2 * (HOUR / 2 - 1).unsigned_abs());
         let begins = 5 * WIDTH;
         for (schedule, begin) in [(first, 2 * HOUR), (last, 2 * HOUR - (HOUR / 2 - 1))] {
-            assert_eq!(schedule.turn(begins - begin - 1), None);
-            let turn = schedule.turn(begins - begin).expect("time");
-            assert_eq!((turn.open.millis(), turn.next.millis()), (4 * WIDTH, begins));
-            assert_eq!(schedule.turn(begins - 1), Some(turn));
-            assert!(!turn.is_over(begins - 1) && turn.is_over(begins));
-            assert_eq!(schedule.turn(begins), None);
+            assert_eq!(schedule.change(begins - begin - 1), None);
+            let change = schedule.change(begins - begin).expect("time");
+            assert_eq!((change.open.millis(), change.next.millis()), (4 * WIDTH, begins));
+            assert_eq!(schedule.change(begins - 1), Some(change));
+            assert!(!change.is_over(begins - 1) && change.is_over(begins));
+            assert_eq!(schedule.change(begins), None);
         }
-        assert_eq!(first.turn(-1), None);
+        assert_eq!(first.change(-1), None);
         let short = |width| RowSpec::new(TimeUnit::Milliseconds, width).expect("valid");
         let schedule = Schedule::new(short(16), u64::MAX);
-        assert_eq!([13, 14, 15].map(|now| schedule.turn(now).is_some()), [false, true, true]);
-        assert_eq!(Schedule::new(short(1), 0).turn(7), None, "nothing of it is a last part");
+        assert_eq!([13, 14, 15].map(|now| schedule.change(now).is_some()), [false, true, true]);
+        assert_eq!(Schedule::new(short(1), 0).change(7), None, "nothing of it is a last part");
     }
 
     #[test]
     fn rows_are_spread_over_the_time_that_is_left() {
-        let turn = Schedule::new(RowSpec::DEFAULT, 0).turn(WIDTH - HOUR).expect("time");
-        let rate = |rows, before| turn.rows_per_second(rows, WIDTH - before);
+        let change = Schedule::new(RowSpec::DEFAULT, 0).change(WIDTH - HOUR).expect("time");
+        let rate = |rows, before| change.rows_per_second(rows, WIDTH - before);
         assert_eq!(rate(1_800_000, HOUR), 1_000.0);
         assert_eq!(rate(1_800_000, 2 * HOUR), 1_800_000.0 / 5_400.0);
         assert_eq!(rate(10, 2 * HOUR), SLOWEST);
         assert_eq!((rate(usize::MAX, 2 * HOUR), rate(1, HOUR / 2)), (FASTEST, FASTEST));
-        assert_eq!([0, 1, 999, 1_000, 1_001].map(|b| turn.begins_in(WIDTH - b)), [1, 1, 1, 2, 2]);
-        assert_eq!(turn.begins_in(WIDTH + 5), 1);
+        assert_eq!([0, 1, 999, 1_000, 1_001].map(|b| change.begins_in(WIDTH - b)), [1, 1, 1, 2, 2]);
+        assert_eq!(change.begins_in(WIDTH + 5), 1);
     }
 }

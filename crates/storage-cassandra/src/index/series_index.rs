@@ -21,7 +21,7 @@ use crate::index::tag_index::state::TagIndex;
 use crate::lifetime::Lifetimes;
 use crate::options::tag_index::TagIndexTrust;
 use crate::options::{Options, Role};
-use crate::schema::Found;
+use crate::schema::OpenedKeyspace;
 use crate::schema::tables::NameColumn;
 use promkairos_kairos::RowSpec;
 use promkairos_storage::{Clock, StoreError};
@@ -82,7 +82,7 @@ impl SeriesIndex {
     pub(crate) async fn prepare(
         cql: &Arc<Cql>,
         on: &Preparer<'_>,
-        found: &Found,
+        found: &OpenedKeyspace,
         lifetimes: Lifetimes,
     ) -> Result<Self, StoreError> {
         let options = on.options;

@@ -1,6 +1,6 @@
 //! Makes sure that the index rows of a plan exist in Cassandra before its data is written.
 //!
-//! The first write to a window reads its existing rows (`index_standing`). Only missing rows are
+//! The first write to a window reads its existing rows (`standing`). Only missing rows are
 //! written.
 
 use std::collections::{BTreeMap, HashMap};
@@ -14,7 +14,7 @@ use crate::cql::failure::Failure;
 use crate::cql::stamp::now_ms;
 use crate::identity::Identity;
 use crate::index::index_row::{IndexRow, row_identity};
-use crate::index::memory::{Asked, Known, Missing, UNUSED, Used, Window, recheck_since};
+use crate::index::memory::{Asked, Known, KnownWindow, Missing, UNUSED, Used, recheck_since};
 use crate::index::series_index::SeriesIndex;
 use crate::index::tag_index::writer::Tagged;
 use crate::index::window::WindowKey;
@@ -34,7 +34,7 @@ const BATCHES_AT_ONCE: usize = 8;
 /// The rows of a plan that share a window.
 struct Demand<'a> {
     key: WindowKey<'a>,
-    window: Arc<Window>,
+    window: Arc<KnownWindow>,
     /// TTL of its data in seconds; 0 = for ever.
     ttl: u32,
     /// When that data is accepted.

@@ -18,7 +18,7 @@ use crate::index::found::{Candidates, FoundRow, FoundSeries, windows_of};
 use crate::options::read_cache::ReadCacheOptions;
 use crate::points::epochs::{Epoch, EpochLog, EpochsByMetric};
 use crate::points::point_store::PointStore;
-use crate::points::read_cache::{Filled, Found, ReadCache, Wanted};
+use crate::points::read_cache::{Filled, FoundPieces, ReadCache, Wanted};
 use crate::points::reader::{Cells, SERIES_AT_ONCE};
 use promkairos_chunk::{Chunk, encode_points};
 use promkairos_model::{Point, TimeRange};
@@ -231,7 +231,7 @@ impl Cached {
     async fn look_up(&self, wanted: Vec<Wanted>) -> Result<Vec<Partly>, StoreError> {
         let found = self.cache.look_up(&wanted);
         let cache = Arc::clone(&self.cache);
-        let (found, chunks) = match found.iter().any(Found::has_points) {
+        let (found, chunks) = match found.iter().any(FoundPieces::has_points) {
             false => {
                 let none = found.iter().map(|_| Some(Vec::new())).collect();
                 (found, none)

@@ -6,7 +6,8 @@
 //! clock of that process orders its numbers. A process that writes or deletes settled points raises
 //! its number before it touches the first and again after the last, before it answers. A reader that
 //! read the epoch after the answer, and finds it equal to the epoch before some rows were read, has
-//! rows with the change. The number is raised after a failure too. `late` says when a write raises it.
+//! rows with the change. The number is raised after a failure too. `late_write_tracker`
+//! says when a write raises it.
 //!
 //! The rows expire long after everything that was read under another epoch. KairosDB ignores them. A
 //! keyspace without `service_index` (one that is only read) has no epochs, and nothing is cached.

@@ -44,7 +44,7 @@ pub(crate) struct WindowPoints {
 const MOST_RESERVED: usize = 1_000;
 
 /// A point and where it was read.
-struct Found<'a> {
+struct FoundPoint<'a> {
     point: Point,
     row: &'a FoundRow,
     column: [u8; 4],
@@ -109,7 +109,7 @@ impl PointStore {
         let mut chunks = ChunkBuilder::default();
         let (mut last, mut rises) = (None, true);
         self.read_cells(row, range, |column, value| {
-            if let Some(Found { point, .. }) = self.point(row, column, value)? {
+            if let Some(FoundPoint { point, .. }) = self.point(row, column, value)? {
                 rises &= last.is_none_or(|last| last < point.timestamp);
                 last = Some(point.timestamp);
                 if rises {
@@ -140,7 +140,8 @@ impl PointStore {
             expires = sooner(expires, ttl);
         }
         // The cells of a row are ordered, and mostly there is one row.
-        let is_in_order = |a: &Found<'_>, b: &Found<'_>| a.point.timestamp < b.point.timestamp;
+        let is_in_order =
+            |a: &FoundPoint<'_>, b: &FoundPoint<'_>| a.point.timestamp < b.point.timestamp;
         if !found.is_sorted_by(is_in_order) {
             found = self.latest(found).await?;
         }
@@ -150,7 +151,10 @@ impl PointStore {
     }
 
     /// The points in order of time; of several at one time, the point written last.
-    async fn latest<'a>(&self, mut found: Vec<Found<'a>>) -> Result<Vec<Found<'a>>, StoreError> {
+    async fn latest<'a>(
+        &self,
+        mut found: Vec<FoundPoint<'a>>,
+    ) -> Result<Vec<FoundPoint<'a>>, StoreError> {
         found.sort_by_key(|found| found.point.timestamp);
         let mut latest = Vec::with_capacity(found.len());
         let mut rest = found.into_iter().peekable();
@@ -168,9 +172,9 @@ impl PointStore {
     /// Of several points at one time, the point written last.
     async fn later<'a>(
         &self,
-        first: Found<'a>,
-        same: Vec<Found<'a>>,
-    ) -> Result<Found<'a>, StoreError> {
+        first: FoundPoint<'a>,
+        same: Vec<FoundPoint<'a>>,
+    ) -> Result<FoundPoint<'a>, StoreError> {
         let mut best = (self.write_time(&first).await?, first.rank);
         let mut winner = first;
         for other in same {
@@ -183,7 +187,7 @@ impl PointStore {
         Ok(winner)
     }
 
-    async fn write_time(&self, found: &Found<'_>) -> Result<Option<i64>, StoreError> {
+    async fn write_time(&self, found: &FoundPoint<'_>) -> Result<Option<i64>, StoreError> {
         let select = &self.statements.write_time;
         let values = (found.row.key(), &found.column[..]);
         let result = self.cql.executor.run(select, values, self.cql.executor.deadline()).await?;
@@ -198,7 +202,7 @@ impl PointStore {
         row: &'a FoundRow,
         range: TimeRange,
         cells: Cells,
-    ) -> Result<(Vec<Found<'a>>, Option<i32>), StoreError> {
+    ) -> Result<(Vec<FoundPoint<'a>>, Option<i32>), StoreError> {
         let (mut found, mut expires) = (Vec::new(), None);
         match cells {
             Cells::Bare => {
@@ -235,7 +239,7 @@ impl PointStore {
         row: &'a FoundRow,
         column: &[u8],
         value: &[u8],
-    ) -> Result<Option<Found<'a>>, StoreError> {
+    ) -> Result<Option<FoundPoint<'a>>, StoreError> {
         let shown = |column: &[u8]| format!("{row}, column 0x{}", hex(column));
         let Ok(column) = <[u8; 4]>::try_from(column) else {
             self.cql.executor.skip("column", || shown(column));
@@ -254,7 +258,7 @@ impl PointStore {
         let timestamp = self.spec.timestamp(row.row_time, offset);
         Ok(cell.into_value().map(|(value, start_timestamp)| {
             let point = Point { timestamp, start_timestamp, value };
-            Found { point, row, column, rank: Rank::of(row.data_type(), offset) }
+            FoundPoint { point, row, column, rank: Rank::of(row.data_type(), offset) }
         }))
     }
 

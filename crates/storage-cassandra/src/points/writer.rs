@@ -44,7 +44,7 @@ pub(crate) struct RefusedRow<'a> {
 
 impl PointStore {
     /// Writes the rows of a plan, except for series in `without`; `ttls` has the TTL of each series. Returns
-    /// the rows that Cassandra refuses for good. The caller raises the epochs for read caches: see `late`.
+    /// the rows that Cassandra refuses for good. The caller raises the epochs for read caches.
     pub(crate) async fn put<'a>(
         &self,
         plan: &'a Plan,

@@ -30,7 +30,7 @@ const EPOCHS: &str = "service_index";
 
 /// The properties of an opened keyspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct OpenedKeyspace {
     /// How time is cut into rows.
     pub(crate) row_spec: RowSpec,
     /// The type of `string_index.column1`.
@@ -40,14 +40,17 @@ pub(crate) struct Found {
 }
 
 /// Verifies the keyspace and finds its `spec`. Creates what is missing, unless it is only read.
-pub(crate) async fn open(session: &Session, options: &Options) -> Result<Found, StoreError> {
+pub(crate) async fn open(
+    session: &Session,
+    options: &Options,
+) -> Result<OpenedKeyspace, StoreError> {
     match options.role {
         Role::Read => look(session, options).await,
         Role::Write | Role::Metadata => prepare(session, options).await,
     }
 }
 
-async fn look(session: &Session, options: &Options) -> Result<Found, StoreError> {
+async fn look(session: &Session, options: &Options) -> Result<OpenedKeyspace, StoreError> {
     let keyspace = &options.keyspace;
     let Inspected { names, spec, missing } = inspect(session, keyspace).await?;
     permissions::check(session, options, names, &missing).await?;
@@ -59,10 +62,10 @@ async fn look(session: &Session, options: &Options) -> Result<Found, StoreError>
         let what = "has neither data nor a spec that says how it cuts time";
         StoreError::Invalid(format!("keyspace {keyspace} {what}"))
     })?;
-    Ok(Found { row_spec, names, missing })
+    Ok(OpenedKeyspace { row_spec, names, missing })
 }
 
-async fn prepare(session: &Session, options: &Options) -> Result<Found, StoreError> {
+async fn prepare(session: &Session, options: &Options) -> Result<OpenedKeyspace, StoreError> {
     let keyspace = &options.keyspace;
     let there = columns(session, keyspace).await?;
     let mut names = verify(keyspace, &there)?;
@@ -105,7 +108,7 @@ async fn prepare(session: &Session, options: &Options) -> Result<Found, StoreErr
     if options.role == Role::Write && options.tag_index.metrics.is_empty() {
         warn_of_neighbours_tags(session, keyspace).await;
     }
-    Ok(Found { row_spec, names, missing: Vec::new() })
+    Ok(OpenedKeyspace { row_spec, names, missing: Vec::new() })
 }
 
 /// Whether a table is listed, but unknown to the servers. At its start Cassandra reads the list of tables

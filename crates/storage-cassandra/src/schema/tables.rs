@@ -124,7 +124,7 @@ impl Table {
     }
 
     /// Columns by name: the type, and the place in the primary key.
-    fn expected(&self) -> BTreeMap<&'static str, (&'static str, Place)> {
+    fn expected(&self) -> BTreeMap<&'static str, (&'static str, ColumnKind)> {
         let (partition, clustering) =
             self.primary_key.split_once(')').expect("every partition key is in parentheses");
         let place = |keys: &str, column: &str| {
@@ -135,11 +135,11 @@ impl Table {
             .iter()
             .map(|(name, kind)| {
                 let at = match (place(partition, name), place(clustering, name)) {
-                    (Some(position), _) => Place::Partition(position),
+                    (Some(position), _) => ColumnKind::Partition(position),
                     // The clustering part begins with a comma.
-                    (None, Some(position)) => Place::Clustering(position - 1),
-                    (None, None) if kind.ends_with(" static") => Place::Static,
-                    (None, None) => Place::Regular,
+                    (None, Some(position)) => ColumnKind::Clustering(position - 1),
+                    (None, None) if kind.ends_with(" static") => ColumnKind::Static,
+                    (None, None) => ColumnKind::Regular,
                 };
                 (*name, (kind.trim_end_matches(" static"), at))
             })
@@ -147,16 +147,16 @@ impl Table {
     }
 }
 
-/// The place of a column in its table.
+/// What a column is in its table, and where in its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ColumnKind {
     Partition(usize),
     Clustering(usize),
     Static,
     Regular,
 }
 
-impl Place {
+impl ColumnKind {
     fn parse(kind: &str, position: i32) -> Self {
         let position = usize::try_from(position).unwrap_or(0);
         match kind {
@@ -169,7 +169,7 @@ impl Place {
 }
 
 /// Existing tables: column name to type and place.
-pub(crate) type Columns = BTreeMap<String, BTreeMap<String, (String, Place)>>;
+pub(crate) type Columns = BTreeMap<String, BTreeMap<String, (String, ColumnKind)>>;
 
 pub(crate) async fn columns(session: &Session, keyspace: &Keyspace) -> Result<Columns, StoreError> {
     let cql = "SELECT table_name, column_name, type, kind, position \
@@ -178,7 +178,7 @@ pub(crate) async fn columns(session: &Session, keyspace: &Keyspace) -> Result<Co
         rows(session, cql, (keyspace.as_str(),)).await?;
     let mut tables = Columns::new();
     for (table, column, kind, place, position) in found {
-        let place = Place::parse(&place, position);
+        let place = ColumnKind::parse(&place, position);
         tables.entry(table).or_default().insert(column, (kind, place));
     }
     Ok(tables)
@@ -227,7 +227,10 @@ pub(crate) fn verify(keyspace: &Keyspace, there: &Columns) -> Result<NameColumn,
 mod tests {
     use super::*;
 
-    fn there(table: &str, change: impl FnOnce(&mut BTreeMap<String, (String, Place)>)) -> Columns {
+    fn there(
+        table: &str,
+        change: impl FnOnce(&mut BTreeMap<String, (String, ColumnKind)>),
+    ) -> Columns {
         let table = TABLES.iter().find(|t| t.name == table).expect("a table of ours");
         let mut columns = table
             .expected()
@@ -256,7 +259,7 @@ mod tests {
     fn foreign_tables_are_named() {
         check(
             &there("data_points", |c| {
-                c.insert("extra".into(), ("int".into(), Place::Regular));
+                c.insert("extra".into(), ("int".into(), ColumnKind::Regular));
             }),
             Err("data_points is not KairosDB's: unexpected column extra"),
         );
@@ -268,14 +271,14 @@ mod tests {
         );
         check(
             &there("row_key_time_index", |c| {
-                c.insert("row_time".into(), ("bigint".into(), Place::Clustering(1)));
+                c.insert("row_time".into(), ("bigint".into(), ColumnKind::Clustering(1)));
             }),
             Err("row_key_time_index is not KairosDB's: column row_time has the type bigint, \
                  not timestamp"),
         );
         check(
             &there("row_keys", |c| {
-                c.insert("metric".into(), ("text".into(), Place::Clustering(0)));
+                c.insert("metric".into(), ("text".into(), ColumnKind::Clustering(0)));
             }),
             Err("row_keys is not KairosDB's: column metric is Clustering(0), not Partition(0)"),
         );
@@ -284,7 +287,7 @@ mod tests {
     #[test]
     fn names_may_be_blobs() {
         let blob = there("string_index", |c| {
-            c.insert("column1".into(), ("blob".into(), Place::Clustering(0)));
+            c.insert("column1".into(), ("blob".into(), ColumnKind::Clustering(0)));
         });
         check(&blob, Ok(NameColumn::Blob));
     }
@@ -292,10 +295,10 @@ mod tests {
     #[test]
     fn names_of_any_other_type_are_refused_with_it() {
         for (column, kind, place, want) in [
-            ("column1", "ascii", Place::Clustering(0), "text"),
-            ("column1", "int", Place::Clustering(0), "text"),
-            ("key", "text", Place::Partition(0), "blob"),
-            ("value", "text", Place::Regular, "blob"),
+            ("column1", "ascii", ColumnKind::Clustering(0), "text"),
+            ("column1", "int", ColumnKind::Clustering(0), "text"),
+            ("key", "text", ColumnKind::Partition(0), "blob"),
+            ("value", "text", ColumnKind::Regular, "blob"),
         ] {
             let there = there("string_index", |c| {
                 c.insert(column.into(), (kind.into(), place));

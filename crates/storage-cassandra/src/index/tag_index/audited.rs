@@ -19,21 +19,23 @@ pub(crate) type Pair = (String, String);
 
 /// Windows that were read through the index lately, and how far each is compared.
 #[derive(Default)]
-pub(crate) struct Audited(Mutex<Turns>);
+pub(crate) struct Audited(Mutex<Queue>);
 
+/// The windows, in the order in which they are compared.
 #[derive(Default)]
-struct Turns {
-    windows: HashMap<Identity, Turn>,
+struct Queue {
+    windows: HashMap<Identity, QueuedWindow>,
     /// How many times a window joined the end of the queue.
     joined: u64,
 }
 
-struct Turn {
+/// A window that waits for its comparison.
+struct QueuedWindow {
     window: Window,
     /// Whether it was read since it was last compared.
     is_due: bool,
-    /// Its place in the queue.
-    place: u64,
+    /// Its position in the queue; the smallest is next.
+    position: u64,
     /// The last pair compared; none = begin with the first.
     after: Option<Pair>,
 }
@@ -41,43 +43,45 @@ struct Turn {
 impl Audited {
     /// Remembers that a window was read.
     pub(crate) fn note(&self, key: WindowKey<'_>) {
-        let mut turns = self.0.lock();
+        let mut queue = self.0.lock();
         let id = key.identity();
-        if let Some(turn) = turns.windows.get_mut(&id) {
-            turn.is_due = true;
+        if let Some(queued) = queue.windows.get_mut(&id) {
+            queued.is_due = true;
             return;
         }
-        if turns.windows.len() >= MOST_WINDOWS {
-            let idle = turns.windows.iter().filter(|(_, turn)| !turn.is_due);
-            let Some(oldest) = idle.min_by_key(|(_, turn)| turn.place).map(|(id, _)| *id) else {
+        if queue.windows.len() >= MOST_WINDOWS {
+            let idle = queue.windows.iter().filter(|(_, queued)| !queued.is_due);
+            let Some(oldest) = idle.min_by_key(|(_, queued)| queued.position).map(|(id, _)| *id)
+            else {
                 return;
             };
-            turns.windows.remove(&oldest);
+            queue.windows.remove(&oldest);
         }
-        turns.joined += 1;
-        let place = turns.joined;
-        let turn = Turn { window: key.to_window(), is_due: true, place, after: None };
-        turns.windows.insert(id, turn);
+        queue.joined += 1;
+        let position = queue.joined;
+        let queued = QueuedWindow { window: key.to_window(), is_due: true, position, after: None };
+        queue.windows.insert(id, queued);
     }
 
     /// The windows of a round, those that waited longest first, and where each continues.
     pub(crate) fn take(&self) -> Vec<(Window, Option<Pair>)> {
-        let Turns { windows, joined } = &mut *self.0.lock();
-        let mut due: Vec<&mut Turn> = windows.values_mut().filter(|turn| turn.is_due).collect();
-        due.sort_by_key(|turn| turn.place);
+        let Queue { windows, joined } = &mut *self.0.lock();
+        let mut due: Vec<&mut QueuedWindow> =
+            windows.values_mut().filter(|queued| queued.is_due).collect();
+        due.sort_by_key(|queued| queued.position);
         due.truncate(WINDOWS_A_ROUND);
-        let taken = due.into_iter().map(|turn| {
+        let taken = due.into_iter().map(|queued| {
             *joined += 1;
-            (turn.is_due, turn.place) = (false, *joined);
-            (turn.window.clone(), turn.after.clone())
+            (queued.is_due, queued.position) = (false, *joined);
+            (queued.window.clone(), queued.after.clone())
         });
         taken.collect()
     }
 
     /// Remembers where a window continues.
     pub(crate) fn put(&self, key: WindowKey<'_>, after: Option<Pair>) {
-        if let Some(turn) = self.0.lock().windows.get_mut(&key.identity()) {
-            turn.after = after;
+        if let Some(queued) = self.0.lock().windows.get_mut(&key.identity()) {
+            queued.after = after;
         }
     }
 }

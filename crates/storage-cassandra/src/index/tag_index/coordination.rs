@@ -16,7 +16,7 @@ use crate::cql::failure::{Failure, unreadable};
 use crate::cql::stamp::now_ms;
 use crate::index::series_index::SeriesIndex;
 use crate::index::tag_index::document::{
-    ADAPTERS, Adapter, DOCUMENT, DOCUMENT_KEY, Document, FORMAT, SERVICE, State, decode, encode,
+    ADAPTERS, Adapter, DOCUMENT, DOCUMENT_KEY, Document, FORMAT, SERVICE, TagState, decode, encode,
 };
 use crate::index::tag_index::steps::{self, Opening};
 use crate::options::Role;
@@ -209,7 +209,7 @@ impl SeriesIndex {
                 "the tag index is read from this row time on"
             );
             if let Some(entry) = next.entry_mut(&metric, &tag) {
-                (entry.state, entry.from) = (State::Readable, Some(from));
+                (entry.state, entry.from) = (TagState::Readable, Some(from));
                 entry.since = next_version(document);
             }
         }
@@ -219,7 +219,7 @@ impl SeriesIndex {
     /// Makes reads and writes that begin from now on act by a document. When it returns, no write
     /// by another document is in progress.
     async fn act_by(&self, document: Document) {
-        for state in State::ALL {
+        for state in TagState::ALL {
             let tags = i64::try_from(document.count(state)).unwrap_or(i64::MAX);
             self.cql.executor.metrics.tag_index_tags(state.as_str()).set(tags);
         }

@@ -5,7 +5,7 @@ use scylla::client::session::Session;
 
 use crate::cql::once;
 use crate::index::tag_index::document::{
-    DOCUMENT, DOCUMENT_KEY, Document, Entry, SERVICE, State, decode,
+    DOCUMENT, DOCUMENT_KEY, Document, Entry, SERVICE, TagState, decode,
 };
 use crate::options::Keyspace;
 use promkairos_storage::StoreError;
@@ -43,7 +43,7 @@ impl Coverage {
     /// audit found a gap; none = nothing is recorded of the tag.
     pub(crate) fn demands(&self, metric: &str, tag: &str, row_time: i64) -> Option<bool> {
         let demands = |covered: Option<bool>, (_, _, entry): (&str, &str, &Entry)| {
-            let is_kept = matches!(entry.state, State::Building | State::Readable);
+            let is_kept = matches!(entry.state, TagState::Building | TagState::Readable);
             let is_since = entry.from.is_some_and(|from| row_time >= from);
             Some(covered.unwrap_or(false) || is_kept && is_since)
         };

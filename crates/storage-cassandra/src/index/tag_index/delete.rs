@@ -1,5 +1,5 @@
 //! Deletes tag rows of rows that were deleted from `row_keys`, and counts them for the cost of a delete. Drops of an
-//! index are not here (`drop`).
+//! index are not here (`admin::drop`).
 //!
 //! A tombstone must match the written row, including its hash, and it is unknown which tags the writer had indexed: so
 //! the existing rows are read, each partition once per window. Only our cell `value` of a row is deleted: a row that

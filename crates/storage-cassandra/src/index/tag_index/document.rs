@@ -43,7 +43,7 @@ pub struct Document {
 /// One tag of one metric.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Entry {
-    pub(crate) state: State,
+    pub(crate) state: TagState,
     /// The version that set this state.
     pub(crate) since: u64,
     /// Every series of a window from this row time on is indexed.
@@ -57,7 +57,7 @@ pub(crate) struct Entry {
 /// The state of a tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum State {
+pub(crate) enum TagState {
     /// Adapters write its rows; none reads them yet.
     Writing,
     /// Read like `Readable`; older windows are being filled.
@@ -68,7 +68,7 @@ pub(crate) enum State {
     Retiring,
 }
 
-impl State {
+impl TagState {
     pub(crate) const ALL: [Self; 4] =
         [Self::Writing, Self::Building, Self::Readable, Self::Retiring];
 
@@ -94,11 +94,11 @@ pub struct Adapter {
 impl Entry {
     /// A tag that is written from this version on.
     pub(crate) fn new(since: u64) -> Self {
-        Self { state: State::Writing, since, from: None, gaps: BTreeSet::new() }
+        Self { state: TagState::Writing, since, from: None, gaps: BTreeSet::new() }
     }
 
     fn covers(&self, row_time: i64) -> bool {
-        matches!(self.state, State::Building | State::Readable)
+        matches!(self.state, TagState::Building | TagState::Readable)
             && self.from.is_some_and(|from| row_time >= from)
             && !self.gaps.contains(&row_time)
     }
@@ -112,7 +112,7 @@ impl Default for Document {
 
 impl Document {
     /// How many tags are in a state.
-    pub(crate) fn count(&self, state: State) -> usize {
+    pub(crate) fn count(&self, state: TagState) -> usize {
         self.metrics.values().flat_map(BTreeMap::values).filter(|tag| tag.state == state).count()
     }
 
@@ -209,7 +209,7 @@ pub fn encode(value: &impl Serialize) -> String {
 mod tests {
     use super::*;
 
-    fn document(entries: &[(&str, &str, State, Option<i64>)]) -> Document {
+    fn document(entries: &[(&str, &str, TagState, Option<i64>)]) -> Document {
         let mut document = Document::default();
         for (metric, tag, state, from) in entries {
             let entry = Entry { state: *state, since: 1, from: *from, gaps: BTreeSet::new() };
@@ -221,10 +221,10 @@ mod tests {
     #[test]
     fn what_is_written_and_what_is_covered() {
         let document = document(&[
-            ("m", "host", State::Readable, Some(100)),
-            ("m", "dc", State::Writing, None),
-            ("n", ALL, State::Building, Some(0)),
-            ("o", "x", State::Retiring, Some(0)),
+            ("m", "host", TagState::Readable, Some(100)),
+            ("m", "dc", TagState::Writing, None),
+            ("n", ALL, TagState::Building, Some(0)),
+            ("o", "x", TagState::Retiring, Some(0)),
         ]);
         let only =
             |tags: &[&str]| IndexedTags::Only(tags.iter().map(|tag| (*tag).into()).collect());
@@ -247,8 +247,8 @@ mod tests {
     #[test]
     fn a_gap_takes_one_window_out_of_use() {
         let mut document = document(&[
-            (ALL, ALL, State::Readable, Some(i64::MIN)),
-            ("m", "host", State::Readable, Some(50)),
+            (ALL, ALL, TagState::Readable, Some(i64::MIN)),
+            ("m", "host", TagState::Readable, Some(50)),
         ]);
         assert!(document.covers("m", "host", 100));
         assert!(document.add_gap("m", "host", 100) && !document.add_gap("m", "host", 100));

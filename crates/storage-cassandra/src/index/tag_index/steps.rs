@@ -5,7 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::index::tag_index::document::{ALL, Adapter, Configured, Document, Entry, State, pairs};
+use crate::index::tag_index::document::{
+    ALL, Adapter, Configured, Document, Entry, TagState, pairs,
+};
 
 /// A tag that can be opened for readers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +29,7 @@ pub(crate) fn next(
     for (metric, tag) in pairs(configured) {
         let tags = next.metrics.entry(metric.to_owned()).or_default();
         let entry = tags.entry(tag.to_owned()).or_insert_with(|| Entry::new(version));
-        if entry.state == State::Retiring {
+        if entry.state == TagState::Retiring {
             *entry = Entry::new(version);
         }
     }
@@ -46,11 +48,11 @@ pub(crate) fn next(
             }
             match entry.state {
                 // No reader has used it yet.
-                State::Writing => return false,
-                State::Retiring => return !have_all_seen(adapters, entry.since),
-                State::Building | State::Readable => {
+                TagState::Writing => return false,
+                TagState::Retiring => return !have_all_seen(adapters, entry.since),
+                TagState::Building | TagState::Readable => {
                     let gaps = std::mem::take(&mut entry.gaps);
-                    *entry = Entry { state: State::Retiring, since: version, from: None, gaps };
+                    *entry = Entry { state: TagState::Retiring, since: version, from: None, gaps };
                 }
             }
             true
@@ -65,7 +67,7 @@ pub(crate) fn openings(document: &Document, adapters: &[Adapter]) -> Vec<Opening
     let mut found = Vec::new();
     for (metric, tags) in &document.metrics {
         for (tag, entry) in tags {
-            if entry.state == State::Writing && have_all_seen(adapters, entry.since) {
+            if entry.state == TagState::Writing && have_all_seen(adapters, entry.since) {
                 found.push(Opening { metric: metric.clone(), tag: tag.clone() });
             }
         }
@@ -117,7 +119,7 @@ mod tests {
         let mine: &[(&str, &[&str])] = &[("m", &["host"])];
         let mut open = next(&Document::default(), &[], &configured(mine)).expect("new");
         let entry = open.entry_mut("m", "host").expect("there");
-        (entry.state, entry.from) = (State::Readable, Some(0));
+        (entry.state, entry.from) = (TagState::Readable, Some(0));
         let another = [adapter(1, &[]), adapter(1, mine)];
         assert_eq!(next(&open, &another, &configured(&[])), None, "another one wants it");
         let alone = [adapter(1, &[]), adapter(1, &[])];

@@ -26,8 +26,8 @@ use crate::options::read_cache::ReadCacheOptions;
 use crate::points::epochs::Epoch;
 use crate::points::read_cache::age::{Ages, Before, Part, parts};
 use crate::points::read_cache::cover::{Cover, MOST_PIECES};
-use crate::points::read_cache::piece::{Moment, Piece};
-use crate::points::read_cache::segment::{Place, Segment};
+use crate::points::read_cache::piece::{Millis, Piece};
+use crate::points::read_cache::segment::{PieceLocation, Segment};
 use promkairos_chunk::Chunk;
 use promkairos_model::TimeRange;
 use promkairos_storage::StoreError;
@@ -60,8 +60,8 @@ pub(crate) struct Wanted {
 
 /// The pieces found for a range.
 #[derive(Debug)]
-pub(crate) struct Found {
-    places: Vec<Place>,
+pub(crate) struct FoundPieces {
+    locations: Vec<PieceLocation>,
     /// The number of pieces, including those without points.
     pub(crate) pieces: usize,
     /// The range to be read.
@@ -71,10 +71,10 @@ pub(crate) struct Found {
     pub(crate) end: Option<i64>,
 }
 
-impl Found {
+impl FoundPieces {
     /// Whether there are chunks to read.
     pub(crate) fn has_points(&self) -> bool {
-        !self.places.is_empty()
+        !self.locations.is_empty()
     }
 }
 
@@ -93,16 +93,16 @@ pub(crate) struct Filled {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Good {
     /// When the read began; the age counts from there.
-    read: Moment,
+    read: Millis,
     /// When the first of the cells expires.
-    expires: Moment,
+    expires: Millis,
 }
 
 /// A piece to write.
 struct Kept {
     key: Identity,
     epoch: Epoch,
-    until: Moment,
+    until: Millis,
     part: Part,
 }
 
@@ -142,7 +142,7 @@ impl ReadCache {
         now_ms.saturating_sub(after)
     }
 
-    pub(crate) fn now(&self) -> Moment {
+    pub(crate) fn now(&self) -> Millis {
         u64::try_from(self.options.clock.now_ms()).unwrap_or(0)
     }
 
@@ -152,28 +152,29 @@ impl ReadCache {
 
     /// How long rows may be used whose read began at `read` and whose first cell expires in `expires`
     /// seconds; None = not at all.
-    pub(crate) fn good(&self, read: Moment, expires: Option<i32>) -> Option<Good> {
+    pub(crate) fn good(&self, read: Millis, expires: Option<i32>) -> Option<Good> {
         // Cassandra counts whole seconds, and the current second ends sooner.
         let lasts = expires.map(|seconds| u64::try_from(i64::from(seconds) - 1).unwrap_or(0));
-        let expires = lasts.map_or(Moment::MAX, |seconds| read.saturating_add(seconds * 1_000));
+        let expires = lasts.map_or(Millis::MAX, |seconds| read.saturating_add(seconds * 1_000));
         (self.now() < expires).then_some(Good { read, expires })
     }
 
     /// The pieces found for each range.
-    pub(crate) fn look_up(&self, wanted: &[Wanted]) -> Vec<Found> {
+    pub(crate) fn look_up(&self, wanted: &[Wanted]) -> Vec<FoundPieces> {
         let now = self.now();
         let segments = self.segments.lock();
         wanted.iter().map(|wanted| segments.look_up(wanted, now)).collect()
     }
 
     /// The chunks of the pieces found, in order of time; None where a file is damaged. Blocks.
-    pub(crate) fn read(&self, found: &[Found]) -> Vec<Option<Vec<Chunk>>> {
-        let places: Vec<&Place> = found.iter().flat_map(|found| &found.places).collect();
-        let mut read = segment::read(&places).into_iter().zip(&places);
+    pub(crate) fn read(&self, found: &[FoundPieces]) -> Vec<Option<Vec<Chunk>>> {
+        let locations: Vec<&PieceLocation> =
+            found.iter().flat_map(|found| &found.locations).collect();
+        let mut read = segment::read(&locations).into_iter().zip(&locations);
         let mut all = Vec::with_capacity(found.len());
         for found in found {
             let mut chunks = Some(Vec::new());
-            for (frame, place) in read.by_ref().take(found.places.len()) {
+            for (frame, location) in read.by_ref().take(found.locations.len()) {
                 match frame {
                     Ok(mut frame) => match &mut chunks {
                         Some(chunks) if chunks.is_empty() => *chunks = frame,
@@ -181,7 +182,7 @@ impl ReadCache {
                         None => {}
                     },
                     Err(why) => {
-                        self.give_up_segment(place.segment, &why);
+                        self.give_up_segment(location.segment, &why);
                         chunks = None;
                     }
                 }
@@ -207,15 +208,15 @@ impl ReadCache {
             let segments = self.segments.lock();
             filled.iter().map(|filled| segments.before(filled)).collect()
         };
-        let places: Vec<&Place> =
-            before.iter().flatten().filter_map(|old| old.place.as_ref()).collect();
-        let mut read = segment::read(&places).into_iter().zip(&places);
-        let mut frame = |place: &Option<Place>| match place {
+        let locations: Vec<&PieceLocation> =
+            before.iter().flatten().filter_map(|old| old.location.as_ref()).collect();
+        let mut read = segment::read(&locations).into_iter().zip(&locations);
+        let mut frame = |location: &Option<PieceLocation>| match location {
             None => Some(Vec::new()),
             Some(_) => match read.next()? {
                 (Ok(chunks), _) => Some(chunks),
-                (Err(why), place) => {
-                    self.give_up_segment(place.segment, &why);
+                (Err(why), location) => {
+                    self.give_up_segment(location.segment, &why);
                     None
                 }
             },
@@ -224,9 +225,9 @@ impl ReadCache {
         let mut kept = Vec::with_capacity(filled.len());
         for (filled, before) in filled.into_iter().zip(&before) {
             let Filled { key, range, epoch, good, chunks } = filled;
-            let before = before.iter().filter_map(|Old { range, place, doublings, is_over }| {
+            let before = before.iter().filter_map(|Old { range, location, doublings, is_over }| {
                 let doublings = if *is_over { ages.next(*doublings) } else { *doublings };
-                Some(Before { range: *range, chunks: frame(place)?, doublings })
+                Some(Before { range: *range, chunks: frame(location)?, doublings })
             });
             let before = before.collect();
             kept.extend(parts(range, chunks, before).into_iter().map(|part| {
@@ -364,7 +365,7 @@ impl ReadCache {
 struct Old {
     range: TimeRange,
     /// None = no points.
-    place: Option<Place>,
+    location: Option<PieceLocation>,
     doublings: u8,
     /// Whether its time of use was over.
     is_over: bool,
@@ -381,16 +382,16 @@ impl Segments {
                 let Some(range) = piece.range.intersection(filled.range) else { continue };
                 let is_free = all.iter().all(|old| !old.range.overlaps(&range));
                 if is_free && all.len() < MOST_PIECES {
-                    let (place, doublings) = (segment.place(piece), piece.doublings);
+                    let (location, doublings) = (segment.location(piece), piece.doublings);
                     let is_over = piece.until <= filled.good.read;
-                    all.push(Old { range, place, doublings, is_over });
+                    all.push(Old { range, location, doublings, is_over });
                 }
             }
         }
         all
     }
 
-    fn look_up(&self, wanted: &Wanted, now: Moment) -> Found {
+    fn look_up(&self, wanted: &Wanted, now: Millis) -> FoundPieces {
         let mut ranges = Vec::new();
         let mut pieces = Vec::new();
         for segment in &self.all {
@@ -400,9 +401,9 @@ impl Segments {
                     if piece.range.start <= wanted.range.start
                         && wanted.range.end <= piece.range.end
                     {
-                        let (places, end) =
-                            (segment.place(piece).into_iter().collect(), Some(piece.range.end));
-                        return Found { places, pieces: 1, missing: None, end };
+                        let (locations, end) =
+                            (segment.location(piece).into_iter().collect(), Some(piece.range.end));
+                        return FoundPieces { locations, pieces: 1, missing: None, end };
                     }
                     ranges.push(piece.range);
                     pieces.push((segment, piece));
@@ -410,9 +411,10 @@ impl Segments {
             }
         }
         let Cover { chosen, missing } = Cover::of(wanted.range, &ranges);
-        let places = chosen.iter().filter_map(|at| pieces[*at].0.place(pieces[*at].1)).collect();
+        let locations =
+            chosen.iter().filter_map(|at| pieces[*at].0.location(pieces[*at].1)).collect();
         let end = chosen.last().map(|at| ranges[*at].end);
-        Found { places, pieces: chosen.len(), missing, end }
+        FoundPieces { locations, pieces: chosen.len(), missing, end }
     }
 }
 
@@ -454,13 +456,13 @@ mod tests {
         Filled { key, range, epoch, good, chunks: encode_points(&points) }
     }
 
-    fn look_up(cache: &ReadCache, key: Identity, epoch: Epoch, range: (i64, i64)) -> Found {
+    fn look_up(cache: &ReadCache, key: Identity, epoch: Epoch, range: (i64, i64)) -> FoundPieces {
         let range = TimeRange::new(range.0, range.1);
         cache.look_up(&[Wanted { key, range, last: i64::MAX, epoch }]).remove(0)
     }
 
     /// The times of the kept points, and what is missing.
-    fn times(cache: &ReadCache, found: Found) -> (Vec<i64>, Option<(i64, i64)>) {
+    fn times(cache: &ReadCache, found: FoundPieces) -> (Vec<i64>, Option<(i64, i64)>) {
         let missing = found.missing.map(|range| (range.start, range.end));
         let chunks = cache.read(&[found]).remove(0).expect("as it was written");
         let points = chunks.iter().flat_map(Chunk::points);
@@ -496,7 +498,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let cache = cache(&dir, 1 << 20);
         let until = |expires| cache.good(cache.now(), expires).map(|good| good.expires);
-        assert_eq!(until(None), Some(Moment::MAX));
+        assert_eq!(until(None), Some(Millis::MAX));
         assert_eq!(until(Some(60)), Some(5 + 59_000));
         assert_eq!([until(Some(1)), until(Some(0)), until(Some(-5))], [None; 3]);
         let good = cache.good(cache.now(), Some(60));

@@ -4,14 +4,14 @@ use crate::points::epochs::Epoch;
 use promkairos_model::TimeRange;
 
 /// Milliseconds of the clock.
-pub(crate) type Moment = u64;
+pub(crate) type Millis = u64;
 
 /// The entry of a kept range.
 #[derive(Debug, Clone)]
 pub(super) struct Piece {
     pub(super) range: TimeRange,
     pub(super) epoch: Epoch,
-    pub(super) until: Moment,
+    pub(super) until: Millis,
     pub(super) offset: u64,
     /// 0 = no points.
     pub(super) len: u32,
@@ -20,7 +20,7 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    pub(super) fn is_good(&self, epoch: Epoch, now: Moment) -> bool {
+    pub(super) fn is_good(&self, epoch: Epoch, now: Millis) -> bool {
         self.epoch == epoch && now < self.until
     }
 }

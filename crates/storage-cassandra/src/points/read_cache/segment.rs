@@ -15,7 +15,7 @@ use hashbrown::HashTable;
 
 use crate::identity::Identity;
 use crate::index::mtime::random;
-use crate::points::read_cache::piece::{Moment, Piece};
+use crate::points::read_cache::piece::{Millis, Piece};
 use promkairos_chunk::Chunk;
 use promkairos_model::TimeRange;
 use promkairos_storage::disk::{Disk, Folders};
@@ -38,7 +38,7 @@ struct Entry {
 
 /// A frame in a file.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct PieceLocation {
     pub(super) segment: u64,
     file: Arc<File>,
     piece: Piece,
@@ -62,15 +62,18 @@ impl Segment {
     }
 
     /// Where a piece of this segment is; None when it has no points.
-    pub(super) fn place(&self, piece: &Piece) -> Option<Place> {
-        let place =
-            || Place { segment: self.number, file: self.file.clone(), piece: piece.clone() };
-        (piece.len > 0).then(place)
+    pub(super) fn location(&self, piece: &Piece) -> Option<PieceLocation> {
+        let location = || PieceLocation {
+            segment: self.number,
+            file: self.file.clone(),
+            piece: piece.clone(),
+        };
+        (piece.len > 0).then(location)
     }
 
     /// Adds a piece, which replaces one that it makes useless. A piece of another range is kept, even when its time is
     /// over: it is compared with the next read.
-    pub(super) fn add(&mut self, key: Identity, piece: Piece, now: Moment) {
+    pub(super) fn add(&mut self, key: Identity, piece: Piece, now: Millis) {
         let is_useless = |old: &Entry| {
             let inside = piece.range.start <= old.piece.range.start
                 && old.piece.range.end <= piece.range.end;
@@ -96,22 +99,22 @@ fn nameless(dir: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The chunks at these places; neighbouring frames are read together. An error says why a frame
+/// The chunks at these locations; neighbouring frames are read together. An error says why a frame
 /// cannot be read or is damaged.
-pub(super) fn read(places: &[&Place]) -> Vec<Result<Vec<Chunk>, String>> {
-    let mut order: Vec<usize> = (0..places.len()).collect();
-    order.sort_by_key(|at| (places[*at].segment, places[*at].piece.offset));
-    let mut read: Vec<Result<Vec<Chunk>, String>> = vec![Ok(Vec::new()); places.len()];
+pub(super) fn read(locations: &[&PieceLocation]) -> Vec<Result<Vec<Chunk>, String>> {
+    let mut order: Vec<usize> = (0..locations.len()).collect();
+    order.sort_by_key(|at| (locations[*at].segment, locations[*at].piece.offset));
+    let mut read: Vec<Result<Vec<Chunk>, String>> = vec![Ok(Vec::new()); locations.len()];
     let mut rest = order.as_slice();
     while let Some(first) = rest.first() {
-        let of_file = rest.iter().map(|at| places[*at]);
-        let of_file = of_file.take_while(|place| place.segment == places[*first].segment);
+        let of_file = rest.iter().map(|at| locations[*at]);
+        let of_file = of_file.take_while(|location| location.segment == locations[*first].segment);
         let (count, end) =
-            frame::together(of_file.map(|place| (place.piece.offset, place.piece.len)));
-        let start = places[*first].piece.offset;
-        let bytes = read_at(&places[*first].file, start, end - start);
+            frame::together(of_file.map(|location| (location.piece.offset, location.piece.len)));
+        let start = locations[*first].piece.offset;
+        let bytes = read_at(&locations[*first].file, start, end - start);
         for at in &rest[..count] {
-            let piece = &places[*at].piece;
+            let piece = &locations[*at].piece;
             let from = (piece.offset - start) as usize;
             read[*at] = match &bytes {
                 Ok(bytes) => chunks(&bytes.slice(from..from + piece.len as usize), piece.range),
