@@ -28,7 +28,9 @@
 
 mod collect;
 mod encode;
+mod error;
 mod histogram;
+mod policy;
 mod proto;
 pub mod read;
 pub mod snappy;
@@ -36,10 +38,11 @@ mod symbols;
 pub mod v1;
 pub mod v2;
 
-use promkairos_model::limits::NO_SETTING;
-use promkairos_model::{Body, Protocol, SampleTimes, ShownSize, Target, WriteBatch};
+use promkairos_model::{Body, Protocol, WriteBatch};
 
 pub use encode::{encode_v1, encode_v2};
+pub use error::{SAMPLES, SERIES, WireError};
+pub use policy::Policy;
 
 /// Reusable buffers for decoding.
 #[derive(Debug, Default)]
@@ -54,79 +57,6 @@ impl Scratch {
     /// Bytes that the buffers keep allocated.
     pub fn capacity(&self) -> usize {
         self.raw.capacity() + self.arena.capacity()
-    }
-}
-
-/// What to leave out of a batch.
-#[derive(Debug, Clone, Copy)]
-pub enum Policy<'p> {
-    /// A new request: parts that can never be accepted go to [`WriteBatch::rejections`].
-    Accept,
-    /// Like `Accept`. Samples, histograms and exemplars of other times are rejected too, and a batch that takes more
-    /// than about `bytes` fails with [`WireError::Expands`].
-    AcceptWithin {
-        /// The times that are accepted.
-        times: SampleTimes,
-        /// The most bytes of the batch.
-        bytes: usize,
-    },
-    /// A body that was accepted before: no policy and no limit is applied; exactly these targets are left out.
-    Replay(&'p [Target]),
-}
-
-/// Names what exceeds a limit that equals the maximum of a setting.
-pub const SERIES: &str = "series";
-/// See [`SERIES`].
-pub const SAMPLES: &str = "samples";
-
-/// Why a whole body is refused. Sending it again cannot succeed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum WireError {
-    /// Not a snappy block.
-    #[error("body is not a valid snappy block")]
-    Snappy(#[from] snap::Error),
-    /// Not a zstd frame, or a frame that does not declare its content size.
-    #[error("body is not a zstd frame that says how large its content is")]
-    Zstd,
-    /// The decoded body would be larger than a body may be.
-    #[error("decoded size of {} exceeds the limit of {}", ShownSize::of(*declared), ShownSize::of(*limit))]
-    TooLarge {
-        /// The length the block declares.
-        declared: usize,
-        /// The limit.
-        limit: usize,
-    },
-    /// The message ends within a field.
-    #[error("malformed protobuf: unexpected end")]
-    Truncated,
-    /// Not a protobuf message of the type it should be.
-    #[error("malformed protobuf: {0}")]
-    Malformed(&'static str),
-    /// The body has no field of the declared version, but a field of the other version.
-    #[error("body is encoded as remote write {0}, but its Content-Type declares the other version")]
-    Version(&'static str),
-    /// The decoded batch takes more memory than it may: see [`Policy::AcceptWithin`].
-    #[error("the body takes more than {} of memory when it is decoded", ShownSize::of(*.0))]
-    Expands(usize),
-    /// Too much of something in one request.
-    #[error("more than {limit} {what} in one request; {NO_SETTING}")]
-    Limit {
-        /// What there is too much of.
-        what: &'static str,
-        /// How many there may be.
-        limit: usize,
-    },
-}
-
-impl From<proto::Broken> for WireError {
-    fn from(broken: proto::Broken) -> Self {
-        match broken {
-            proto::Broken::Truncated => Self::Truncated,
-            proto::Broken::LongVarint => Self::Malformed("varint of more than 64 bits"),
-            proto::Broken::FieldNumber => Self::Malformed("field number out of range"),
-            proto::Broken::WireType => Self::Malformed("field with a wrong wire type"),
-            proto::Broken::Group => Self::Malformed("groups are not supported"),
-        }
     }
 }
 
