@@ -2,9 +2,9 @@
 //! embedded store.
 //!
 //! ```text
-//! main -> cli -> server -> api -> promql -> storage -> chunk -> model
+//! main -> cli -> server -> api -> promql, ingest -> storage -> chunk -> model
 //!         cli -> copy           -> promql
-//!                server, api    -> config -> storage-cassandra
+//!                server, api    -> config -> storage-cassandra, ingest
 //!                storage-embedded, storage-cassandra -> storage, telemetry, { kairos, wire } -> model
 //! ```
 //!

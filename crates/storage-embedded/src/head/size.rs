@@ -1,7 +1,7 @@
 //! Estimates of bytes in memory: of points, exemplars and metadata, and of a flush of all data.
 //!
-//! Tests of [`super::recent_samples`] compare the estimates with an allocator, for usual and hostile shapes. Floats are not
-//! measured one by one. The map knows the size of series without their points.
+//! Tests of [`super::recent_samples`] compare the estimates with an allocator, for usual and hostile shapes. Floats are
+//! not measured one by one. The map knows the size of series without their points.
 
 use super::map::SeriesMap;
 use super::series::Taken;

@@ -5,9 +5,9 @@
 //! [`segment`] is a file, [`handle`] is for requests, [`writer`] is the thread, [`mod@log`] is what
 //! both share. [`replay`] distinguishes a torn tail from damage at start, [`reread`] reads held
 //! records again, and [`repair`](fn@repair) repairs damage with [`survey`] and [`contents`].
-//! [`mod@open`] starts all of it. [`mark`] distinguishes a lost log from one that never existed. Files are written through
-//! [`log_files`](promkairos_storage::log_files). Except for the counts of [`contents`] the log knows no
-//! samples: it keeps request bodies as received.
+//! [`mod@open`] starts all of it. [`mark`] distinguishes a lost log from one that never existed.
+//! Files are written through [`log_files`](promkairos_storage::log_files). Except for the counts of
+//! [`contents`] the log knows no samples: it keeps request bodies as received.
 
 mod checkpoint;
 mod contents;
