@@ -3,6 +3,7 @@
 //!
 //! Code below the line `#[cfg(test)]` of a file is test code: sizes and arrows do not count there.
 
+mod circles;
 mod sources;
 mod words;
 
