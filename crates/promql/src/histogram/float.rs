@@ -9,7 +9,7 @@ use promkairos_model::{CUSTOM_BUCKETS_SCHEMA, Counts, Histogram, ResetHint, Span
 /// The finest exponential resolution of buckets here.
 const MAX_SCHEMA: i32 = 8;
 
-/// A histogram with float counts. `N` is [`Kahan`] while many histograms are summed.
+/// A histogram with float counts. `N` is [`Kahan`](super::Kahan) while many histograms are summed.
 #[derive(Debug, Clone)]
 pub struct FloatHistogram<N = f64> {
     /// What the histogram says of a counter reset.

@@ -1,7 +1,7 @@
 //! Label indexes: which series have which label, and the evaluation of matchers over them.
 //!
 //! A series is a dense `u32` within its index. An index in memory (the head) and one in a
-//! file (a part) implement [`LabelIndex`]; [`evaluate`] is the only code that
+//! file (a part) implement [`LabelIndex`]; [`evaluate`](fn@evaluate) is the only code that
 //! turns matchers into sets of series.
 
 #[cfg(test)]
