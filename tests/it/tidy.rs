@@ -1,7 +1,7 @@
 //! The style of the project, as far as text shows it: which module may use which, how files begin,
 //! how long they get, and what may not stand anywhere.
 //!
-//! Code below the line `#[cfg(test)]` of a file is test code: sizes and arrows do not count there.
+//! The module of unit tests at the end of a file does not count for sizes and arrows.
 
 mod circles;
 mod sources;

@@ -5,6 +5,7 @@
 //! are followed to the file that they name. Unit tests do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use regex::Regex;
 
@@ -38,7 +39,7 @@ fn no_files_import_each_other_in_a_circle() {
             module => module,
         };
         let module = module.iter().map(|part| (*part).to_owned()).collect();
-        crates.entry(name.to_owned()).or_default().insert(module, File::of(&file.text));
+        crates.entry(name.to_owned()).or_default().insert(module, File::of(file.code()));
     }
     let mut wrong = Vec::new();
     for (name, files) in crates {
@@ -54,7 +55,7 @@ fn no_files_import_each_other_in_a_circle() {
     none(&wrong);
 }
 
-/// A file without its unit tests.
+/// What the code of a file names.
 struct File {
     imports: Vec<Import>,
     /// The names that begin a path in the code.
@@ -62,25 +63,25 @@ struct File {
 }
 
 impl File {
-    fn of(text: &str) -> Self {
-        let tests =
-            Regex::new(r"(?m)^#\[cfg\(test\)\]\n(?:pub(?:\([^)]*\))? )?mod \w+ \{").expect("valid");
-        let lines =
-            Regex::new(r"(?m)^[ \t]*(?:pub(?:\([^)]*\))?\s+)?use\s+([^;]+);").expect("valid");
-        let paths = Regex::new(r"\b(?:crate|super|self)(?:::\w+)+").expect("valid");
-        let first = Regex::new(r"(?:^|[^\w:])(\w+)::").expect("valid");
-        let code = tests.split(text).next().unwrap_or_default();
+    fn of(code: &str) -> Self {
+        static USES: LazyLock<Regex> = LazyLock::new(|| {
+            Regex::new(r"(?m)^[ \t]*(?:pub(?:\([^)]*\))?\s+)?use\s+([^;]+);").expect("valid")
+        });
+        static PATHS: LazyLock<Regex> =
+            LazyLock::new(|| Regex::new(r"\b(?:crate|super|self)(?:::\w+)+").expect("valid"));
+        static FIRST: LazyLock<Regex> =
+            LazyLock::new(|| Regex::new(r"(?:^|[^\w:])(\w+)::").expect("valid"));
         let code = code_lines(code).collect::<Vec<_>>().join("\n");
         let mut imports = Vec::new();
-        for line in lines.captures_iter(&code) {
+        for line in USES.captures_iter(&code) {
             expand(&[], &line[1], &mut imports);
         }
-        let rest = lines.replace_all(&code, "");
-        imports.extend(paths.find_iter(&rest).map(|path| {
+        let rest = USES.replace_all(&code, "");
+        imports.extend(PATHS.find_iter(&rest).map(|path| {
             let path = path.as_str().split("::").map(str::to_owned).collect();
             Import { path, name: None }
         }));
-        let begins = first.captures_iter(&rest).map(|found| found[1].to_owned());
+        let begins = FIRST.captures_iter(&rest).map(|found| found[1].to_owned());
         let begins = begins.filter(|name| !["crate", "super", "self"].contains(&&**name)).collect();
         Self { imports, begins }
     }

@@ -1,6 +1,9 @@
 //! The files of the project that its style is checked in.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use regex::Regex;
 
 /// A text file.
 pub(super) struct File {
@@ -10,9 +13,13 @@ pub(super) struct File {
 }
 
 impl File {
-    /// All before the unit tests.
+    /// All before the module of unit tests.
     pub(super) fn code(&self) -> &str {
-        self.text.split("#[cfg(test)]").next().unwrap_or_default()
+        static TESTS: LazyLock<Regex> = LazyLock::new(|| {
+            let module = r"(?m)^#\[cfg\(test\)\]\n(?:pub(?:\([^)]*\))? )?mod \w+ \{";
+            Regex::new(module).expect("valid")
+        });
+        TESTS.split(&self.text).next().unwrap_or_default()
     }
 }
 
