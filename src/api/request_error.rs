@@ -8,7 +8,6 @@ use axum::response::{IntoResponse, Response};
 use super::error::ApiError;
 use crate::ingest::Refusal;
 use crate::storage::StoreError;
-use crate::wire::WireError;
 
 /// Why a request with a body fails.
 #[derive(Debug, thiserror::Error)]
@@ -16,8 +15,8 @@ pub(crate) enum RequestError {
     /// A type or an encoding that is not accepted.
     #[error("{0}")]
     UnsupportedType(String),
-    /// A body that is not the zstd frame that it should be.
-    #[error("{}", WireError::Zstd)]
+    /// Not a zstd frame, or a frame that does not declare its content size.
+    #[error("body is not a zstd frame that says how large its content is")]
     Zstd,
     /// The body did not arrive in time.
     #[error("body did not arrive within {0:?}, which is the setting http-body-timeout")]

@@ -16,9 +16,6 @@ pub enum WireError {
     /// Not a snappy block.
     #[error("body is not a valid snappy block")]
     Snappy(#[from] snap::Error),
-    /// Not a zstd frame, or a frame that does not declare its content size.
-    #[error("body is not a zstd frame that says how large its content is")]
-    Zstd,
     /// The decoded body would be larger than a body may be.
     #[error("decoded size of {} exceeds the limit of {}", ShownSize::of(*declared), ShownSize::of(*limit))]
     TooLarge {
