@@ -63,12 +63,15 @@ fn targets(config: &LogConfig) -> Targets {
 
 /// The parts of the program that are crates: in a filter they are modules of it. The first that fits holds. A target
 /// of `tracing` is a beginning, so `storage` means the crates of the stores too.
-const CRATES: [(&str, &str); 10] = [
+const CRATES: [(&str, &str); 13] = [
     ("storage::cassandra", "promkairos_storage_cassandra"),
     ("storage::embedded", "promkairos_storage_embedded::parts"),
     ("storage::head", "promkairos_storage_embedded::head"),
     ("storage", "promkairos_storage"),
     ("promql", "promkairos_promql"),
+    ("ingest", "promkairos_ingest"),
+    ("api::remote_write", "promkairos_ingest"),
+    ("api", "promkairos_ingest"),
     ("telemetry", "promkairos_telemetry"),
     ("chunk", "promkairos_chunk"),
     ("kairos", "promkairos_kairos"),
@@ -194,6 +197,18 @@ mod tests {
                 _ => continue,
             };
             assert!(!filter.would_enable(target, &more), "{target}");
+        }
+    }
+
+    #[test]
+    fn a_filter_of_the_api_covers_the_ingest_that_left_it() {
+        for part in ["api", "api::remote_write", "ingest"] {
+            let filter = format!("info,promkairos::{part}=debug");
+            let filter = targets(&LogConfig { filter, format: LogFormat::Text });
+            assert!(
+                filter.would_enable("promkairos_ingest::throttled_log", &Level::DEBUG),
+                "{part}"
+            );
         }
     }
 
