@@ -72,7 +72,7 @@ if [ "$fetched" != 0 ]; then
   echo "the peers could not be fetched" >&2
   exit 1
 fi
-# What Java is told for a life of minutes is in tests/peers/functions.sh.
+# tests/peers/functions.sh has the options of a Java that runs for minutes.
 export PEER_LIFE=short
 # A test has a keyspace of its own, and these two are never started again: their schema need not be on disk.
 shared=-Dcassandra.test.flush_local_schema_changes=false

@@ -1,5 +1,5 @@
-//! Bodies as they come from the network, correctly compressed or not: the whole intake answers each
-//! without a panic or a server error; an accepted body was a block of Snappy.
+//! Request bodies, correctly compressed or not: the handler of remote write answers each without a panic
+//! or a server error, and accepts only a block of Snappy.
 use axum::body::Body;
 use axum::http::Request;
 use promkairos::wire::snappy;

@@ -1,7 +1,7 @@
 //! Reads files that hold settings: whole, of a bounded size, and without blocking.
 //!
-//! Some are read again while the server runs, and whoever may write them may replace them with a pipe
-//! without a writer, or with a device that never ends.
+//! The server reads some of them again while it runs. A user who may write such a file may replace it
+//! with a pipe without a writer, or with a device that never ends.
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Read};

@@ -25,7 +25,7 @@ pub enum CopyError {
         /// What is wrong.
         source: ChunkError,
     },
-    /// A side that does not sort its series: a copy could not resume from one of them.
+    /// A side that does not sort its series: a copy could not resume after a series.
     #[error("{0}: the series do not come sorted by their labels")]
     Unsorted(String),
     /// The file with the progress cannot be read or written.

@@ -97,7 +97,7 @@ mod tests {
             let label = Label::new(name, &value);
             assert_eq!((label.as_ref().name(), label.as_ref().value()), (name, &*value));
         }
-        // Lengths around the bound where one of them takes a second byte.
+        // Around the length above which a length takes two bytes.
         for length in 120..130 {
             let (name, value) = ("n".repeat(3), "v".repeat(length));
             let label = Label::new(&name, &value);

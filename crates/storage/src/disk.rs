@@ -5,8 +5,8 @@
 //! can replace the disk by one that fails or forgets. Not behind them are folder locks, the read cache, which may be
 //! lost, and small files that are read at a start (the keyspace of a log, the progress of a copy); [`replace`] writes
 //! these too. Every file that is written is opened here, so none is written through a link, and none is open to
-//! everybody. Paths are complete and are looked up anew each time: whoever may replace a parent folder may replace the
-//! data. Nothing here retries: the caller handles a failed operation.
+//! everybody. Paths are complete, and each operation looks its path up: a user who may replace a parent folder may
+//! replace the data. Nothing here retries: the caller handles a failed operation.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};

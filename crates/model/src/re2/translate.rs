@@ -11,7 +11,7 @@ use crate::limits::MAX_REGEX_DEPTH;
 /// Maximum number of copies of the innermost item that nested counted repetitions may make.
 const MAX_REPEAT: u64 = 1000;
 
-/// Translates RE2 syntax into the syntax of the `regex` crate. The result stands for
+/// Translates RE2 syntax into the syntax of the `regex` crate. The result means
 /// `(?s:pattern)`: a dot matches newlines.
 pub fn translate(pattern: &str) -> Result<String, RegexError> {
     let flags = Flags { fold: false, multi_line: false, dot_newline: true, swap_greed: false };

@@ -44,7 +44,7 @@ impl KeyLists {
                 self.refuse(&why);
                 Ok(None)
             }
-            // A server that gives up on one of them may still read the others.
+            // A server that gives up on this list may still read each key alone.
             Err(Failure::Unread(_)) => Ok(None),
             asked => Ok(Some(asked?)),
         }

@@ -18,7 +18,7 @@ pub(crate) enum Verdict {
     Again,
     /// No node can be reached: retry for a moment only.
     Unreached,
-    /// These rows or keys can never be accepted; others, or one of them alone, may be.
+    /// These rows or keys can never be accepted together; other rows, or each row alone, may be.
     Refused,
     /// The login lacks a permission, until an operator grants it.
     Denied,

@@ -254,7 +254,8 @@ impl SeriesIndex {
         self.series.add(demand.key.identity(), rows);
     }
 
-    /// Writes the rows that lead to a partition of `row_keys`: time index and name. Refused: one of them was.
+    /// Writes the rows that lead to a partition of `row_keys`: time index and name. [`Failure::Refused`] if Cassandra
+    /// refuses either row.
     async fn write_leading(
         &self,
         demand: &Demand<'_>,
