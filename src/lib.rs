@@ -2,9 +2,9 @@
 //! embedded store.
 //!
 //! ```text
-//! main -> cli -> server -> api -> promql, ingest -> storage -> chunk -> model
-//!         cli -> copy           -> promql
-//!                server, api    -> config -> storage-cassandra, ingest
+//! main -> cli -> server -> config -> api -> promql, ingest -> storage -> chunk -> model
+//!         cli -> copy                    -> promql
+//!                          config, api   -> storage-cassandra
 //!                storage-embedded, storage-cassandra -> storage, telemetry, { kairos, wire } -> model
 //! ```
 //!

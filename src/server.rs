@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
 use crate::api::{self, AppState};
-use crate::config::{Config, MemoryConfig, StoreConfig, WebConfig};
+use crate::config::{Ack, Config, MemoryConfig, StoreConfig};
 use crate::limits::{DRAIN_TIMEOUT, LEAST_RETRY, LOGIN_PATIENCE, MOST_RETRY};
 use crate::storage::{Clock, SharedStore, StoreError};
 use crate::telemetry::{Metrics, Traces};
@@ -110,7 +110,7 @@ pub async fn run(
     let revision = option_env!("BUILD_COMMIT").unwrap_or_default();
     let metrics = Arc::new(Metrics::of_build(revision, traces.metrics()));
     let (renewed, web) = watch::channel(Arc::new(config.web.clone()));
-    let state = Arc::new(state(&config, metrics.clone(), web.clone()).with_traces(traces.clone()));
+    let state = Arc::new(state(&config, metrics.clone()).with_traces(traces.clone()));
     let (stop, stopped) = watch::channel(false);
     let signals = stop.clone();
     // These tasks end with this function.
@@ -132,9 +132,9 @@ pub async fn run(
     }
     let (router, levels) = (api::router(state.clone()), state.pressure().levels());
     let front = Front { router, tls, metrics: Arc::new(metrics.http.clone()), levels };
-    let (limits, stop) = (Limits::of(&config.limits.http), until_true(stopped.clone()));
+    let (limits, stop) = (Limits::of(&config.http), until_true(stopped.clone()));
     let mut server = tokio::spawn(http::serve(listener, front, limits, stop));
-    beside.spawn(web::follow(renewed, metrics.web.clone()));
+    beside.spawn(web::follow(renewed, state.clone()));
     beside.spawn(memory_limit::watch(state.clone(), stopped.clone()));
     beside.spawn(readiness::watch(state.clone()));
 
@@ -214,15 +214,17 @@ fn prepare(config: &Config) {
 }
 
 /// The shared state of the handlers, from the configuration.
-fn state(config: &Config, metrics: Arc<Metrics>, web: watch::Receiver<Arc<WebConfig>>) -> AppState {
+fn state(config: &Config, metrics: Arc<Metrics>) -> AppState {
     metrics.web.certificate_ends(config.web.certificate_not_after);
-    let state = AppState::new(metrics)
-        .with_web(web)
-        .with_store(&config.store)
+    let mut state = AppState::new(metrics)
         .with_admin_api(config.admin_api)
         .with_allowed_origins(config.allowed_origins.clone())
-        .with_limits(&config.memory, &config.limits)
+        .with_limits(&config.memory.of_requests(), &config.limits)
         .with_type_and_unit_labels(config.type_and_unit_labels);
+    if matches!(config.store, StoreConfig::Cassandra { ack: Ack::Store, .. }) {
+        state = state.over_store_without_log();
+    }
+    state.set_web(config.web.settings.clone());
     state.set_query_config(&config.queries);
     state.set_limits(&config.limits);
     state.set_retention(config.retention);

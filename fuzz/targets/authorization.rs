@@ -8,7 +8,6 @@ use axum::http::{HeaderValue, Request, StatusCode, header};
 use promkairos::api::{AppState, router};
 use promkairos::config::WebConfig;
 use promkairos::telemetry::Metrics;
-use tokio::sync::watch;
 
 use super::server;
 
@@ -26,10 +25,9 @@ static ROUTER: LazyLock<Router> = LazyLock::new(|| {
     );
     let path = folder.path().join("web.yml");
     fs::write(&path, yaml).expect("a file");
-    let web = WebConfig::read(&path).expect("valid");
-    // The last value remains when the sender is gone.
-    let web = watch::Sender::new(Arc::new(web)).subscribe();
-    router(Arc::new(AppState::new(Arc::new(Metrics::new())).with_web(web)))
+    let state = AppState::new(Arc::new(Metrics::new()));
+    state.set_web(WebConfig::read(&path).expect("valid").settings);
+    router(Arc::new(state))
 });
 
 pub(crate) fn check(data: &[u8]) {

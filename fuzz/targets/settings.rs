@@ -38,8 +38,8 @@ pub(crate) fn check(data: &[u8]) {
     let repeated = Config::check(&matches(&flags), None);
     let (repeated, _) = repeated.unwrap_or_else(|error| panic!("{flags:?}: {error}"));
     let meaning = |config: &Config| {
-        let Config { listen, data_dir, store, retention, queries, limits, .. } = config;
-        format!("{listen:?} {data_dir:?} {store:?} {retention:?} {queries:?} {limits:?}")
+        let Config { listen, data_dir, store, retention, queries, http, limits, .. } = config;
+        format!("{listen:?} {data_dir:?} {store:?} {retention:?} {queries:?} {http:?} {limits:?}")
     };
     assert_eq!(meaning(&taken), meaning(&repeated), "{flags:?}");
 }

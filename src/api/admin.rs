@@ -9,8 +9,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
 use super::parameters::{BACKWARDS, Parameters, invalid};
+use super::settings::AdminApi;
 use super::{ApiError, AppState, delete_preview, json, matches};
-use crate::config::AdminApi;
 use crate::model::{Matcher, TimeRange};
 
 /// `POST` or `PUT`; parameters `match[]` (one or more), `start`, `end` in the URL or a form. Two parameters

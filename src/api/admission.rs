@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::ApiError;
-use crate::config::ListLimits;
+use super::settings::ListLimits;
 use crate::limits::RETRY_AFTER;
 use crate::storage::StoreError;
 use crate::telemetry::LimitMetrics;
@@ -64,7 +64,6 @@ impl ListPermits {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::Duration;
 
     use axum::body::{Body, to_bytes};
@@ -72,15 +71,14 @@ mod tests {
     use axum::http::header;
     use tower::Service;
 
-    use super::super::{AppState, router};
-    use crate::config::{self, Config, LimitsConfig};
+    use super::super::{AppState, LimitsConfig, router};
+    use super::*;
     use crate::storage::memory::MemoryStore;
     use crate::telemetry::Metrics;
 
-    fn limits(wait: &str) -> LimitsConfig {
-        let all = ["promkairos", "--label-max-concurrency=1", wait];
-        let command = clap::Command::new("promkairos").args(config::arguments());
-        Config::load(&command.try_get_matches_from(all).expect("known")).expect("valid").limits
+    fn limits(wait: Duration) -> LimitsConfig {
+        let lists = ListLimits { at_once: 1, wait, ..ListLimits::default() };
+        LimitsConfig { lists, ..LimitsConfig::default() }
     }
 
     /// Status, `Retry-After` and text of an answer.
@@ -99,7 +97,7 @@ mod tests {
         let metrics = Arc::new(Metrics::new());
         let state = Arc::new(AppState::new(metrics.clone()));
         state.open(Arc::new(MemoryStore::new()));
-        state.set_limits(&limits("--label-max-wait=1ms"));
+        state.set_limits(&limits(Duration::from_millis(1)));
         let before = state.turns();
         let held = before.take(&metrics.http.limits).await.expect("the first");
         let counted = |times: u64| {
@@ -117,11 +115,11 @@ mod tests {
             counted(times);
         }
         // The same settings create no new permits.
-        state.set_limits(&limits("--label-max-wait=1ms"));
+        state.set_limits(&limits(Duration::from_millis(1)));
         assert_eq!(ask(&state, "/api/v1/labels").await.0, 503);
         counted(3);
         // New permits are in force, and the request before still holds an old one.
-        state.set_limits(&limits("--label-max-wait=1h"));
+        state.set_limits(&limits(Duration::from_secs(3_600)));
         assert_eq!(ask(&state, "/api/v1/labels").await.0, 200);
         drop(held);
         assert_eq!(before.limits.wait, Duration::from_millis(1));

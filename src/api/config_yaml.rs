@@ -13,8 +13,8 @@ use axum::response::Response;
 use serde_json::json;
 
 use super::pages::shown;
+use super::settings::GlobalConfig;
 use super::{AppState, json as envelope};
-use crate::config::GlobalConfig;
 
 /// The default scrape timeout of a Prometheus; a shorter interval lowers it.
 const SCRAPE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::{Language, QueryConfig, TypeAndUnitLabels};
+use super::settings::{Language, QueryConfig, TypeAndUnitLabels};
 use crate::promql::{
     CounterSign, Engine, Features, NameRemoval, Names, QueryMemory, RegexCompiler, Settings,
     StartTimestamps, Syntax,

@@ -8,8 +8,8 @@ use axum::extract::State;
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
+use super::settings::{AdminApi, TypeAndUnitLabels};
 use super::{AppState, json as envelope};
-use crate::config::{AdminApi, TypeAndUnitLabels};
 use crate::promql::{
     Aggregator, BinaryOp, Features, Function, NameRemoval, Names, StartTimestamps,
 };

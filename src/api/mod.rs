@@ -6,6 +6,7 @@
 mod access;
 mod admin;
 mod admission;
+mod allowed_origins;
 mod answer_room;
 mod body;
 mod cardinality;
@@ -51,6 +52,7 @@ mod route;
 mod router;
 mod routes;
 mod selected;
+mod settings;
 mod slow;
 mod state;
 mod status;
@@ -61,6 +63,8 @@ mod unsupported;
 mod workers;
 
 pub use access::Login;
+pub use access::settings::{RateLimit, Right, Rights, Token, TokenDigest, User, WebSettings};
+pub use allowed_origins::AllowedOrigins;
 pub use error::ApiError;
 pub use heads::{LongQuery, RefusedHead, head_too_large, target_too_long};
 pub use pieces::BodyPieces;
@@ -70,5 +74,9 @@ pub use response_budget::{AnswerTo, Taker};
 pub use route::{Methods, Route};
 pub use router::router;
 pub use routes::ROUTES;
+pub use settings::{
+    AdminApi, GlobalConfig, Language, LimitsConfig, ListLimits, QueryConfig, RequestMemory,
+    TypeAndUnitLabels,
+};
 pub use state::{AppState, Reload};
 pub use time_param::parse_time;

@@ -131,8 +131,8 @@ mod tests {
     use tower::Service;
 
     use super::*;
+    use crate::api::settings::AdminApi;
     use crate::api::{AppState, ROUTES, router};
-    use crate::config::AdminApi;
     use crate::storage::memory::MemoryStore;
 
     /// Paths of features that this program lacks, with empty answers.

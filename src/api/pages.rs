@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::parameters::Parameters;
+use super::settings::{AdminApi, TypeAndUnitLabels};
 use super::slow::Watch;
 use super::{AppState, json as envelope};
-use crate::config::{AdminApi, TypeAndUnitLabels};
 use crate::promql::{Features, NameRemoval, format_duration};
 
 /// The version of Prometheus whose API and language this program implements.

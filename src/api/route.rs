@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::routing::{MethodFilter, MethodRouter};
 
+use super::access::settings::Right;
 use super::state::AppState;
-use crate::config::Right;
 
 /// The state of the handlers.
 pub(super) type Shared = Arc<AppState>;

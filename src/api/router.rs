@@ -15,10 +15,10 @@ use axum::routing::{MethodFilter, MethodRouter, any};
 use tower_http::compression::CompressionLayer;
 use tracing::Instrument;
 
+use super::access::settings::Right;
 use super::route::{Kind, Methods, Route, Shared};
 use super::routes::ROUTES;
 use super::{access, answer_room, clean_path, concurrency, cors, encodings, heads, origin, traced};
-use crate::config::Right;
 use crate::limits::{MAX_BODY_BYTES, RETRY_AFTER};
 use crate::telemetry::InFlight;
 

@@ -6,13 +6,13 @@
 use axum::response::Response;
 use axum::routing::on;
 
+use super::access::settings::Right;
 use super::parameters::Parameters;
 use super::route::{Handler, Kind, Methods, Route};
 use super::{
     admin, config_yaml, exemplars, exposition, features, federate, labels, metadata, pages, query,
     query_cost, remote_read, remote_write, status, tag_index, unsupported,
 };
-use crate::config::Right;
 
 const OPEN: Option<Right> = None;
 const READ: Option<Right> = Some(Right::Read);

@@ -7,21 +7,22 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::access::Access;
+use super::access::settings::WebSettings;
 use super::admission::{ListPermit, ListPermits};
+use super::allowed_origins::AllowedOrigins;
 use super::error::ApiError;
 use super::evaluator::Evaluator;
 use super::remote_read::gate::{ReadGate, ReadLimits};
 use super::request_limit::RequestLimit;
 use super::response_budget::ResponseBudget;
-use super::workers::Workers;
-use crate::config::{
-    Ack, AdminApi, AllowedOrigins, GlobalConfig, LimitsConfig, MemoryConfig, QueryConfig,
-    StoreConfig, TypeAndUnitLabels, WebConfig,
+use super::settings::{
+    AdminApi, GlobalConfig, LimitsConfig, QueryConfig, RequestMemory, TypeAndUnitLabels,
 };
+use super::workers::Workers;
 use crate::ingest::{Intake, Pipeline};
 use crate::limits::MAX_READ_RESPONSE_BYTES;
 use crate::promql::{QueryMemory, RegexCompiler, Settings, Syntax};
@@ -152,7 +153,7 @@ impl AppState {
 
     /// Sets the limits of requests from now on.
     pub fn set_limits(&self, limits: &LimitsConfig) {
-        self.concurrency.set(limits.http.requests);
+        self.concurrency.set(limits.requests);
         self.ingest.set_limits(limits.writes);
         if self.turns().limits != limits.lists {
             *self.turns.write() = Arc::new(ListPermits::new(limits.lists));
@@ -172,6 +173,11 @@ impl AppState {
     /// Sets how long samples are kept from now on; `None` = for ever.
     pub fn set_retention(&self, retention: Option<Duration>) {
         *self.retention.lock() = retention;
+    }
+
+    /// Sets who may send requests, and the headers of answers, from now on.
+    pub fn set_web(&self, web: WebSettings) {
+        self.access.set(web);
     }
 
     /// Sets external labels and the intervals of the senders from now on.
@@ -199,27 +205,22 @@ impl AppState {
         Self { allowed_origins, ..self }
     }
 
-    /// Sets the web configuration to follow.
-    pub fn with_web(self, web: watch::Receiver<Arc<WebConfig>>) -> Self {
-        Self { access: Access::new(web), ..self }
-    }
-
     /// Sets the memory limits of the process and its requests, the timeouts of bodies and answers,
     /// and the number of concurrent remote reads.
-    pub fn with_limits(self, memory: &MemoryConfig, limits: &LimitsConfig) -> Self {
+    pub fn with_limits(self, memory: &RequestMemory, limits: &LimitsConfig) -> Self {
         let bytes = |share| usize::try_from(share).unwrap_or(usize::MAX);
         let pressure = Arc::new(Pressure::new(memory.limit));
-        let queries = QueryMemory::new(bytes(memory.queries()), pressure.clone());
-        let body_timeout = limits.http.body_timeout;
-        let room = || Intake::with_room(memory.bodies(), memory.decoded(), body_timeout);
-        let (at_once, stall) = (limits.reads, limits.http.answer_timeout);
+        let queries = QueryMemory::new(bytes(memory.queries), pressure.clone());
+        let body_timeout = limits.body_timeout;
+        let room = || Intake::with_room(memory.bodies, memory.decoded, body_timeout);
+        let (at_once, stall) = (limits.reads, limits.answer_timeout);
         let mut reads = ReadGate::new(ReadLimits { at_once, stall, ..ReadLimits::default() });
         reads.bodies = room();
-        let compiler = RegexCompiler::new(bytes(memory.patterns()));
+        let compiler = RegexCompiler::new(bytes(memory.patterns));
         let evaluator = self.evaluator().within(Arc::new(queries), compiler);
         // All reads together may use half of the memory limit for label sets, and as much again for points
         // that they pin in a cache.
-        let share = bytes(memory.queries()) / limits.reads;
+        let share = bytes(memory.queries) / limits.reads;
         let read_hints = SelectHints {
             max_label_bytes: self.read_hints.max_label_bytes.min(share),
             max_bytes: share.saturating_mul(2),
@@ -232,7 +233,7 @@ impl AppState {
             unsent: ResponseBudget::new(&pressure),
             ingest: self.ingest.within(room(), pressure.clone()),
             pressure,
-            read_answer_bytes: bytes(memory.read_answer()),
+            read_answer_bytes: bytes(memory.read_answer),
             read_hints,
             forms: room(),
             reads,
@@ -241,14 +242,9 @@ impl AppState {
         }
     }
 
-    /// Sets which store takes the writes.
-    pub fn with_store(self, store: &StoreConfig) -> Self {
-        match store {
-            StoreConfig::Cassandra { ack: Ack::Store, .. } => {
-                Self { ingest: self.ingest.over_store_without_log(), ..self }
-            }
-            _ => self,
-        }
+    /// Says that there is no log in front of the store: a write is acknowledged when the store has it.
+    pub fn over_store_without_log(self) -> Self {
+        Self { ingest: self.ingest.over_store_without_log(), ..self }
     }
 
     /// Sets the limits of concurrent remote reads.

@@ -1,4 +1,4 @@
-//! SHA-256: the stored form of tokens, and how a change of a file is noticed.
+//! SHA-256: a change of a file is noticed by it.
 
 use ring::digest::{SHA256, digest};
 

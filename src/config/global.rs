@@ -7,47 +7,24 @@
 //! As text, the table of labels may be written as TOML or as JSON. Nothing is scraped or evaluated
 //! here: clients can ask for the intervals at which the senders do.
 
-use std::time::Duration;
-
 use super::error::ConfigError;
 use super::keys::{Key, KeyTable};
 use super::raw::Raw;
 use super::table::{EntryError, below, value_of};
+use crate::api::GlobalConfig;
 use crate::limits::LABEL_LIMITS;
 use crate::model::{Labels, METRIC_NAME};
 
 /// The setting of the labels.
 const LABELS: &str = "external-labels";
 
-/// The section `global` of a Prometheus. Changes while the server runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GlobalConfig {
-    /// Labels added to series that leave the server, unless they have a label of that name.
-    pub external_labels: Labels,
-    /// How often the senders scrape.
-    pub scrape_interval: Duration,
-    /// How often the senders evaluate rules.
-    pub evaluation_interval: Duration,
-}
-
-impl Default for GlobalConfig {
-    /// The defaults of Prometheus.
-    fn default() -> Self {
-        let minute = Duration::from_secs(60);
-        let external_labels = Labels::default();
-        Self { external_labels, scrape_interval: minute, evaluation_interval: minute }
-    }
-}
-
-impl GlobalConfig {
-    pub(super) fn from_raw(raw: &Raw) -> Result<Self, ConfigError> {
-        let labels = raw.get(LABELS).map_or(Ok(Labels::default()), parse);
-        Ok(Self {
-            external_labels: labels.map_err(|error| raw.refuse_entry(LABELS, &error))?,
-            scrape_interval: raw.positive("scrape-interval")?,
-            evaluation_interval: raw.positive("evaluation-interval")?,
-        })
-    }
+pub(super) fn from_raw(raw: &Raw) -> Result<GlobalConfig, ConfigError> {
+    let labels = raw.get(LABELS).map_or(Ok(Labels::default()), parse);
+    Ok(GlobalConfig {
+        external_labels: labels.map_err(|error| raw.refuse_entry(LABELS, &error))?,
+        scrape_interval: raw.positive("scrape-interval")?,
+        evaluation_interval: raw.positive("evaluation-interval")?,
+    })
 }
 
 /// The keys of the setting: any name.
@@ -102,6 +79,8 @@ fn check(name: &str, value: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::testing;
     use super::*;
 

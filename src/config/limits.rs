@@ -1,115 +1,76 @@
-//! The limits that are settings. `crate::limits` has their defaults, and the maximum of some.
-
-use std::time::Duration;
+//! The limits of requests that are settings. `crate::limits` has their defaults, and the maximum of some.
 
 use super::error::ConfigError;
-use super::http::HttpConfig;
 use super::memory::MemoryConfig;
 use super::raw::Raw;
-pub use crate::ingest::{SeriesAnswer, WriteLimits};
-use crate::limits;
+use crate::api::{LimitsConfig, ListLimits};
+use crate::ingest::{SeriesAnswer, WriteLimits};
+use crate::limits::LABEL_LIMITS;
 use crate::model::{LabelLimits, MAX_SAMPLE_AGE, MAX_SAMPLE_LEAD, ShownSize, TimeLimits};
 
-/// Limits on what one process accepts from senders and clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LimitsConfig {
-    /// Limits of connections and requests of any kind.
-    pub http: HttpConfig,
-    /// Concurrent remote reads.
-    pub reads: usize,
-    /// Limits of requests for labels, series and the like.
-    pub lists: ListLimits,
-    /// Limits of remote writes.
-    pub writes: WriteLimits,
+/// The limits of requests.
+pub(super) fn from_raw(raw: &Raw, memory: &MemoryConfig) -> Result<LimitsConfig, ConfigError> {
+    Ok(LimitsConfig {
+        requests: raw.count("max-concurrent-requests", 1)?,
+        body_timeout: raw.positive("http-body-timeout")?,
+        answer_timeout: raw.positive("http-answer-timeout")?,
+        reads: raw.count("remote-read-max-concurrency", 1)?,
+        lists: lists(raw, memory)?,
+        writes: writes(raw, memory)?,
+    })
 }
 
-/// Limits of requests for labels, series and the like, whose answers are held in memory as a whole.
-/// Changes while the server runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ListLimits {
-    /// Names, values or series in the answer of a label endpoint.
-    pub results: usize,
-    /// Bytes of these results.
-    pub bytes: usize,
-    /// Requests that are answered at a time.
-    pub at_once: usize,
-    /// Longest wait for a permit.
-    pub wait: Duration,
-}
-
-impl Default for ListLimits {
-    /// The values of `crate::limits`.
-    fn default() -> Self {
-        Self {
-            results: limits::MAX_LABEL_RESULTS,
-            bytes: limits::MAX_LIST_BYTES,
-            at_once: limits::MAX_CONCURRENT_LISTS,
-            wait: limits::LIST_WAIT,
-        }
+fn lists(raw: &Raw, memory: &MemoryConfig) -> Result<ListLimits, ConfigError> {
+    const SIZE: &str = "max-label-results-size";
+    // An item that does not fit would hide all items after it.
+    const LEAST: u64 = 2 * LABEL_LIMITS.total_bytes as u64;
+    const AT_ONCE: &str = "label-max-concurrency";
+    let at_once = raw.count(AT_ONCE, 1)?;
+    let most = memory.queries() / at_once as u64;
+    if most < LEAST {
+        let least = ShownSize::of(LEAST);
+        let why = format!("as many answers of {least} must fit into half of memory-limit");
+        return Err(raw.refuse(AT_ONCE, why));
     }
+    let bytes = memory.size_or(raw, SIZE, memory.list().clamp(LEAST, most), at_once as u64)?;
+    if bytes < LEAST {
+        return Err(raw.refuse(SIZE, format!("must be at least {}", ShownSize::of(LEAST))));
+    }
+    Ok(ListLimits {
+        results: raw.count("max-label-results", 1)?,
+        bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
+        at_once,
+        wait: raw.positive("label-max-wait")?,
+    })
 }
 
-impl ListLimits {
-    fn from_raw(raw: &Raw, memory: &MemoryConfig) -> Result<Self, ConfigError> {
-        const SIZE: &str = "max-label-results-size";
-        // An item that does not fit would hide all items after it.
-        const LEAST: u64 = 2 * limits::LABEL_LIMITS.total_bytes as u64;
-        const AT_ONCE: &str = "label-max-concurrency";
-        let at_once = raw.count(AT_ONCE, 1)?;
-        let most = memory.queries() / at_once as u64;
-        if most < LEAST {
-            let least = ShownSize::of(LEAST);
-            let why = format!("as many answers of {least} must fit into half of memory-limit");
-            return Err(raw.refuse(AT_ONCE, why));
-        }
-        let bytes = memory.size_or(raw, SIZE, memory.list().clamp(LEAST, most), at_once as u64)?;
-        if bytes < LEAST {
-            return Err(raw.refuse(SIZE, format!("must be at least {}", ShownSize::of(LEAST))));
-        }
-        Ok(Self {
-            results: raw.count("max-label-results", 1)?,
-            bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
-            at_once,
-            wait: raw.positive("label-max-wait")?,
-        })
-    }
-}
-
-impl LimitsConfig {
-    pub(super) fn from_raw(raw: &Raw, memory: &MemoryConfig) -> Result<Self, ConfigError> {
-        let size = |name| raw.size(name).map(|bytes| bytes as usize);
-        let unless_zero =
-            |name| raw.number::<u32>(name, 0).map(|count| (count > 0).then_some(count));
-        let series_answer = [("400", SeriesAnswer::Drop), ("429", SeriesAnswer::Retry)];
-        Ok(Self {
-            http: HttpConfig::from_raw(raw)?,
-            reads: raw.count("remote-read-max-concurrency", 1)?,
-            lists: ListLimits::from_raw(raw, memory)?,
-            writes: WriteLimits {
-                body_bytes: size("max-request-body-size")?,
-                decoded_bytes: size("max-decoded-body-size")?,
-                series_per_request: raw.count("max-series-per-request", 1)?,
-                samples_per_request: raw.count("max-samples-per-request", 1)?,
-                sample_times: TimeLimits {
-                    age: raw.unless_zero(MAX_SAMPLE_AGE)?,
-                    lead: raw.unless_zero(MAX_SAMPLE_LEAD)?,
-                    // Depends on the store.
-                    retention: None,
-                },
-                labels: LabelLimits {
-                    labels: raw.count("max-labels-per-series", 1)?,
-                    name_bytes: size("max-label-name-size")?,
-                    value_bytes: size("max-label-value-size")?,
-                    total_bytes: size("max-labels-size")?,
-                },
-                active_series: unless_zero("max-active-series")?,
-                active_series_per_metric: unless_zero("max-active-series-per-metric")?,
-                metadata_bytes: metadata_bytes(raw, memory)?,
-                series_answer: raw.choice("series-limit-answer", &series_answer)?,
-                samples_per_second: unless_zero("max-samples-per-second")?,
-            },
-        })
-    }
+fn writes(raw: &Raw, memory: &MemoryConfig) -> Result<WriteLimits, ConfigError> {
+    let size = |name| raw.size(name).map(|bytes| bytes as usize);
+    let unless_zero = |name| raw.number::<u32>(name, 0).map(|count| (count > 0).then_some(count));
+    let series_answer = [("400", SeriesAnswer::Drop), ("429", SeriesAnswer::Retry)];
+    Ok(WriteLimits {
+        body_bytes: size("max-request-body-size")?,
+        decoded_bytes: size("max-decoded-body-size")?,
+        series_per_request: raw.count("max-series-per-request", 1)?,
+        samples_per_request: raw.count("max-samples-per-request", 1)?,
+        sample_times: TimeLimits {
+            age: raw.unless_zero(MAX_SAMPLE_AGE)?,
+            lead: raw.unless_zero(MAX_SAMPLE_LEAD)?,
+            // Depends on the store.
+            retention: None,
+        },
+        labels: LabelLimits {
+            labels: raw.count("max-labels-per-series", 1)?,
+            name_bytes: size("max-label-name-size")?,
+            value_bytes: size("max-label-value-size")?,
+            total_bytes: size("max-labels-size")?,
+        },
+        active_series: unless_zero("max-active-series")?,
+        active_series_per_metric: unless_zero("max-active-series-per-metric")?,
+        metadata_bytes: metadata_bytes(raw, memory)?,
+        series_answer: raw.choice("series-limit-answer", &series_answer)?,
+        samples_per_second: unless_zero("max-samples-per-second")?,
+    })
 }
 
 /// During a flush the old metadata, the new and what arrives meanwhile are all in memory.
@@ -123,25 +84,23 @@ fn metadata_bytes(raw: &Raw, memory: &MemoryConfig) -> Result<usize, ConfigError
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing;
-    use super::*;
+    use std::time::Duration;
 
-    fn load(settings: &[&str]) -> Result<LimitsConfig, String> {
-        testing::load(settings).map(|config| config.limits)
-    }
+    use super::super::http::HttpConfig;
+    use super::super::root::Config;
+    use super::super::testing::load;
+    use super::*;
 
     #[test]
     fn the_defaults_are_those_of_the_program() {
-        let limits = load(&[]).expect("valid");
-        assert_eq!(limits.http, HttpConfig::default());
-        assert_eq!(limits.reads, limits::MAX_CONCURRENT_READS);
-        assert_eq!(limits.lists, ListLimits::default());
-        assert_eq!(limits.writes, WriteLimits::default());
+        let config = load(&[]).expect("valid");
+        assert_eq!(config.http, HttpConfig::default());
+        assert_eq!(config.limits, LimitsConfig::default());
     }
 
     #[test]
     fn what_is_said_holds() {
-        let limits = load(&[
+        let config = load(&[
             "--max-active-series=1000000",
             "--max-active-series-per-metric=5000",
             "--series-limit-answer=429",
@@ -160,10 +119,10 @@ mod tests {
             "--label-max-concurrency=2",
             "--label-max-wait=3s",
         ]);
-        let limits = limits.expect("valid");
+        let Config { http, limits, .. } = config.expect("valid");
         let answer_timeout = Duration::from_secs(5);
-        let http = HttpConfig { connections: 9, answer_timeout, ..HttpConfig::default() };
-        assert_eq!((limits.http, limits.reads), (http, 3));
+        let want = HttpConfig { connections: 9, answer_timeout, ..HttpConfig::default() };
+        assert_eq!((http, limits.reads, limits.answer_timeout), (want, 3, answer_timeout));
         let lists =
             ListLimits { results: 7, bytes: 1 << 20, at_once: 2, wait: Duration::from_secs(3) };
         assert_eq!(limits.lists, lists);
@@ -175,7 +134,7 @@ mod tests {
         let times = TimeLimits { age: years(2), lead: years(3_000), retention: None };
         assert_eq!(limits.writes.sample_times, times);
         let any = load(&["--max-sample-age=0", "--max-sample-lead=0"]).expect("valid");
-        assert_eq!(any.writes.sample_times, TimeLimits::default());
+        assert_eq!(any.limits.writes.sample_times, TimeLimits::default());
         let labels = limits.writes.labels;
         assert_eq!((labels.labels, labels.total_bytes), (30, 4 << 10));
         assert_eq!((limits.writes.body_bytes, limits.writes.decoded_bytes), (1 << 20, 2 << 20));

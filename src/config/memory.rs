@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use super::error::ConfigError;
 use super::raw::Raw;
 use super::units::parse_size;
+use crate::api::RequestMemory;
 use crate::limits::{
     MAX_BODY_BYTES, MAX_BODY_BYTES_IN_FLIGHT, MAX_DECODED_BYTES, MAX_DECODED_BYTES_IN_FLIGHT,
     MAX_LIST_BYTES, MAX_METADATA_BYTES, MAX_READ_RESPONSE_BYTES, MAX_REQUEST_REGEX_BYTES,
@@ -31,6 +32,18 @@ impl MemoryConfig {
     pub(super) fn from_raw(raw: &Raw) -> Result<Self, ConfigError> {
         let limit = limit_of(raw.required(LIMIT), available);
         Ok(Self { limit: limit.map_err(|reason| raw.refuse(LIMIT, reason))? })
+    }
+
+    /// What requests may hold.
+    pub fn of_requests(&self) -> RequestMemory {
+        RequestMemory {
+            limit: self.limit,
+            queries: self.queries(),
+            patterns: self.patterns(),
+            bodies: self.bodies(),
+            decoded: self.decoded(),
+            read_answer: self.read_answer(),
+        }
     }
 
     /// Approximate bytes of points in memory at which a flush begins: an eighth, at most 512 MiB. Up to

@@ -12,15 +12,15 @@ use clap::ArgMatches;
 use super::cassandra::CassandraConfig;
 use super::error::ConfigError;
 use super::exposed::exposed;
-use super::global::GlobalConfig;
+use super::http::HttpConfig;
 use super::kairosdb_conf::KairosDbConf;
-use super::limits::LimitsConfig;
 use super::memory::MemoryConfig;
-use super::origins::AllowedOrigins;
-use super::queries::QueryConfig;
 use super::raw::{Raw, Said};
 use super::web::WebConfig;
-use super::{listen, log, settings, traces, ttl_by_metric};
+use super::{global, limits, listen, log, queries, settings, traces, ttl_by_metric};
+use crate::api::{
+    AdminApi, AllowedOrigins, GlobalConfig, LimitsConfig, QueryConfig, TypeAndUnitLabels,
+};
 use crate::limits::REFUSE_AT;
 use crate::telemetry::{LogConfig, TracesConfig};
 
@@ -45,7 +45,9 @@ pub struct Config {
     pub memory: MemoryConfig,
     /// How queries are evaluated.
     pub queries: QueryConfig,
-    /// Limits on senders and clients.
+    /// Limits of connections.
+    pub http: HttpConfig,
+    /// Limits of requests.
     pub limits: LimitsConfig,
     /// Whether type and unit of a metric are labels of its series.
     pub type_and_unit_labels: TypeAndUnitLabels,
@@ -99,25 +101,6 @@ pub struct HeadConfig {
     pub wal_limit: u64,
     /// Approximate bytes of points in memory at which a flush begins early.
     pub flush_memory: u64,
-}
-
-/// Whether the type and unit of remote write 2.0 become labels of the series, so that queries can
-/// tell counters apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TypeAndUnitLabels {
-    /// They become labels.
-    Enabled,
-    /// They are only metadata.
-    Disabled,
-}
-
-/// Whether the admin API is enabled: deletes, builds and drops of the tag index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AdminApi {
-    /// It answers.
-    Enabled,
-    /// It refuses every request.
-    Disabled,
 }
 
 /// One of the clusters of the configuration.
@@ -182,8 +165,9 @@ impl Config {
             shutdown_timeout: raw.positive("shutdown-timeout")?,
             retention: raw.unless_zero("retention")?,
             self_scrape_interval: self_scrape_interval(&raw)?,
-            queries: QueryConfig::from_raw(&raw, &memory)?,
-            limits: LimitsConfig::from_raw(&raw, &memory)?,
+            queries: queries::from_raw(&raw, &memory)?,
+            http: HttpConfig::from_raw(&raw)?,
+            limits: limits::from_raw(&raw, &memory)?,
             type_and_unit_labels: match raw.switch("type-and-unit-labels")? {
                 true => TypeAndUnitLabels::Enabled,
                 false => TypeAndUnitLabels::Disabled,
@@ -192,10 +176,10 @@ impl Config {
                 true => AdminApi::Enabled,
                 false => AdminApi::Disabled,
             },
-            allowed_origins: AllowedOrigins::from_raw(&raw)?,
+            allowed_origins: allowed_origins(&raw)?,
             traces: None,
             log: log::from_raw(&raw)?,
-            global: GlobalConfig::from_raw(&raw)?,
+            global: global::from_raw(&raw)?,
             said: raw.texts(),
             kairosdb: raw.kairosdb,
         })
@@ -245,6 +229,12 @@ fn web(raw: &Raw) -> Result<WebConfig, ConfigError> {
             error => error,
         }),
     }
+}
+
+fn allowed_origins(raw: &Raw) -> Result<AllowedOrigins, ConfigError> {
+    let name = "allowed-origins";
+    let text = raw.get(name).unwrap_or_default();
+    AllowedOrigins::parse(text).map_err(|reason| raw.refuse(name, reason))
 }
 
 fn data_dir(raw: &Raw) -> Result<PathBuf, ConfigError> {
@@ -299,9 +289,9 @@ fn self_scrape_interval(raw: &Raw) -> Result<Option<Duration>, ConfigError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::queries::Language;
     use super::super::testing::matches;
     use super::*;
+    use crate::api::Language;
 
     fn load(settings: &[&str]) -> Result<Config, String> {
         Config::load_to_serve(&matches(settings)?).map_err(|error| error.to_string())

@@ -23,7 +23,7 @@ fn afforded(descriptors: u64, connections: usize) -> usize {
 
 /// Warnings about resources that the settings need and the machine lacks.
 pub(super) fn missing(config: &Config) -> Vec<String> {
-    let connections = config.limits.http.connections + SPARE_CONNECTIONS;
+    let connections = config.http.connections + SPARE_CONNECTIONS;
     let missing = [
         few_descriptors(most_descriptors(), connections as u64),
         little_memory(memory_of_machine(), config.memory.limit),

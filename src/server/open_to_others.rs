@@ -2,7 +2,8 @@
 
 use std::net::IpAddr;
 
-use crate::config::{AdminApi, Config};
+use crate::api::AdminApi;
+use crate::config::Config;
 
 /// A warning if anyone who reaches the listener may delete samples: the admin API is enabled, no login is
 /// required, and the listener is not local.

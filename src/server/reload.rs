@@ -10,9 +10,9 @@ use tokio::sync::{mpsc, watch};
 use super::runtime_config::RuntimeConfig;
 use super::stores;
 use super::web;
-use crate::api::{AppState, Reload};
+use crate::api::{AppState, LimitsConfig, Reload};
 use crate::config::{
-    Config, ConfigError, LimitsConfig, METADATA_COPIES, MemoryConfig, WebConfig, changed, is_live,
+    Config, ConfigError, METADATA_COPIES, MemoryConfig, WebConfig, changed, is_live,
 };
 use crate::model::ShownSize;
 use crate::storage::Clock;
@@ -86,7 +86,7 @@ impl Reloader {
         self.state.set_global(&config.global);
         self.state.set_query_config(&config.queries);
         self.rereading.log.set(&config.log);
-        let web = web::take_at_once(&self.web, &config.web, &self.state.metrics.web);
+        let web = web::take_at_once(&self.web, &config.web, &self.state);
         let mut live: Vec<&str> =
             changed(&self.last, &config).into_iter().filter(|name| is_live(name)).collect();
         let mut later: Vec<String> = changed(&self.started, &config)

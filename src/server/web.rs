@@ -12,10 +12,10 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
+use crate::api::AppState;
 use crate::config::WebConfig;
 use crate::limits::WEB_CONFIG_CHECK;
 use crate::storage::Clock;
-use crate::telemetry::WebMetrics;
 
 /// The result of a check of the files.
 enum Look {
@@ -28,8 +28,9 @@ enum Look {
 }
 
 /// Checks the files regularly; ends at once if there are none.
-pub(super) async fn follow(renewed: watch::Sender<Arc<WebConfig>>, metrics: WebMetrics) {
+pub(super) async fn follow(renewed: watch::Sender<Arc<WebConfig>>, state: Arc<AppState>) {
     let Some(path) = renewed.borrow().path().map(|path| path.display().to_string()) else { return };
+    let metrics = &state.metrics.web;
     let (mut before, mut said) = (Look::Same, None);
     loop {
         sleep(WEB_CONFIG_CHECK).await;
@@ -44,7 +45,7 @@ pub(super) async fn follow(renewed: watch::Sender<Arc<WebConfig>>, metrics: WebM
                 }
             }
             Look::New(config) if now.is_as(&before) => {
-                if take_over(&renewed, &current, config, &metrics) {
+                if take_over(&renewed, &current, config, &state) {
                     tracing::info!("{path}: read again, as it or a file that it names has changed");
                 }
                 said = None;
@@ -69,7 +70,7 @@ pub(super) async fn follow(renewed: watch::Sender<Arc<WebConfig>>, metrics: WebM
 pub(super) fn take_at_once(
     renewed: &watch::Sender<Arc<WebConfig>>,
     read: &WebConfig,
-    metrics: &WebMetrics,
+    state: &AppState,
 ) -> Option<Result<(), &'static str>> {
     let new = Arc::new(read.clone());
     loop {
@@ -81,7 +82,7 @@ pub(super) fn take_at_once(
             return Some(Err(why));
         }
         // Tries again if the follower has applied a configuration meanwhile.
-        if take_over(renewed, &current, &new, metrics) {
+        if take_over(renewed, &current, &new, state) {
             return Some(Ok(()));
         }
     }
@@ -92,12 +93,14 @@ fn take_over(
     renewed: &watch::Sender<Arc<WebConfig>>,
     current: &Arc<WebConfig>,
     new: &Arc<WebConfig>,
-    metrics: &WebMetrics,
+    state: &AppState,
 ) -> bool {
     let taken = renewed.send_if_modified(|in_force| {
         let follows = Arc::ptr_eq(in_force, current);
         if follows {
             *in_force = new.clone();
+            // Within the lock, so that both are always of the same configuration.
+            state.set_web(new.settings.clone());
         }
         follows
     });
@@ -109,8 +112,8 @@ fn take_over(
         if let Some(text) = new.users_without_line() {
             tracing::info!("{text}");
         }
-        metrics.certificate_ends(new.certificate_not_after);
-        metrics.reload_successful.set(1);
+        state.metrics.web.certificate_ends(new.certificate_not_after);
+        state.metrics.web.reload_successful.set(1);
     }
     taken
 }

@@ -10,14 +10,12 @@ use std::time::Instant;
 use axum::http::{HeaderMap, header};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use parking_lot::Mutex;
-use ring::digest::{SHA256, digest};
+use parking_lot::{Mutex, RwLock};
 use subtle::ConstantTimeEq;
-use tokio::sync::watch;
 
 use super::passwords::{Busy, Passwords};
 use super::rate::Bucket;
-use crate::config::{Rights, WebConfig};
+use super::settings::{Rights, TokenDigest, WebSettings};
 use crate::telemetry::Throttle;
 
 /// Most characters of a user name in a log line: the name comes from the client.
@@ -26,7 +24,7 @@ const NAME_SHOWN: usize = 64;
 /// The current web configuration, the token bucket of the rate limit, the cache of correct passwords,
 /// and the throttled log of refused logins.
 pub(crate) struct Access {
-    pub(super) web: watch::Receiver<Arc<WebConfig>>,
+    web: RwLock<Arc<WebSettings>>,
     pub(super) bucket: Bucket,
     passwords: Passwords,
     refused: Mutex<Throttle>,
@@ -43,22 +41,27 @@ pub(super) enum Denied {
 }
 
 impl Access {
-    /// Follows a web configuration.
-    pub(crate) fn new(web: watch::Receiver<Arc<WebConfig>>) -> Self {
-        let bucket = Bucket::new(Instant::now());
-        Self { web, bucket, passwords: Passwords::new(), refused: Mutex::default() }
-    }
-
     /// Grants every right to every request.
     pub(crate) fn open() -> Self {
-        // A receiver keeps the last value after its sender is dropped.
-        Self::new(watch::Sender::new(Arc::default()).subscribe())
+        let bucket = Bucket::new(Instant::now());
+        let passwords = Passwords::new();
+        Self { web: RwLock::default(), bucket, passwords, refused: Mutex::default() }
+    }
+
+    /// Judges requests by this web configuration from now on.
+    pub(crate) fn set(&self, web: WebSettings) {
+        *self.web.write() = Arc::new(web);
+    }
+
+    /// The web configuration for a request that arrives now.
+    pub(super) fn web(&self) -> Arc<WebSettings> {
+        Arc::clone(&self.web.read())
     }
 
     /// The rights of a request from this address.
     pub(super) async fn rights(
         &self,
-        web: &WebConfig,
+        web: &WebSettings,
         headers: &HeaderMap,
         peer: Option<IpAddr>,
     ) -> Result<Rights, Denied> {
@@ -74,7 +77,7 @@ impl Access {
 
     async fn rights_of_user(
         &self,
-        web: &WebConfig,
+        web: &WebSettings,
         said: &str,
         peer: Option<IpAddr>,
     ) -> Result<Rights, Denied> {
@@ -101,11 +104,11 @@ impl Access {
 }
 
 /// Compares with all tokens, so that timing does not reveal which one matches.
-fn rights_of_bearer(web: &WebConfig, token: &str) -> Option<Rights> {
-    let said = digest(&SHA256, token.as_bytes());
+fn rights_of_bearer(web: &WebSettings, token: &str) -> Option<Rights> {
+    let said = TokenDigest::of(token.as_bytes());
     let mut found = None;
     for token in &web.tokens {
-        if bool::from(token.digest.bytes().as_slice().ct_eq(said.as_ref())) {
+        if bool::from(token.digest.bytes().as_slice().ct_eq(said.bytes())) {
             found = Some(token.rights);
         }
     }

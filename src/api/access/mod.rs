@@ -9,6 +9,7 @@
 mod credentials;
 mod passwords;
 mod rate;
+pub(super) mod settings;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,11 +23,11 @@ use axum::response::{AppendHeaders, IntoResponse, Response};
 
 use super::routes;
 use super::state::AppState;
-use crate::config::{Right, Rights, WebConfig};
 use crate::limits::{NO_SETTING, RETRY_AFTER};
 use crate::telemetry::{LoginOutcome, RATE};
 pub(super) use credentials::Access;
 use credentials::Denied;
+use settings::{Right, Rights, WebSettings};
 
 /// Default headers of every answer: answers are data, so a browser must neither execute nor frame them.
 const HEADERS: [(HeaderName, &str); 4] = [
@@ -56,7 +57,7 @@ pub(super) async fn limit(
     next: Next,
 ) -> Response {
     let access = &state.access;
-    let limit = access.web.borrow().rate_limit;
+    let limit = access.web().rate_limit;
     let is_for_health = routes::is_open(request.uri().path());
     let taken = match limit.filter(|_| !is_for_health) {
         Some(limit) => access.bucket.take(limit, Instant::now()),
@@ -83,7 +84,7 @@ pub(super) async fn dress(
 ) -> Response {
     let is_for_health = is_for_health(&request);
     let mut response = next.run(request).await;
-    let web = state.access.web.borrow();
+    let web = state.access.web();
     if response.extensions().get::<Login>().is_none() {
         let login = if web.is_open() { Login::Open } else { Login::Unasked };
         response.extensions_mut().insert(login);
@@ -94,7 +95,6 @@ pub(super) async fn dress(
         let no_store = HeaderValue::from_static("no-store");
         headers.entry(header::CACHE_CONTROL).or_insert(no_store);
     }
-    drop(web);
     response
 }
 
@@ -122,7 +122,7 @@ pub(super) async fn admit(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let web = state.access.web.borrow().clone();
+    let web = state.access.web();
     let is_for_health = is_for_health(&request);
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip());
     let rights = match (is_for_health, web.is_open()) {
@@ -170,7 +170,7 @@ fn outcome(rights: &Result<Rights, Denied>) -> LoginOutcome {
 }
 
 /// Adds the headers of the web configuration, except blank ones, and the defaults that it does not name.
-fn add_headers(web: &WebConfig, headers: &mut HeaderMap) {
+fn add_headers(web: &WebSettings, headers: &mut HeaderMap) {
     let is_said = |name: &HeaderName| web.headers.iter().any(|(said, _)| name.as_str() == *said);
     for (name, value) in HEADERS.into_iter().filter(|(name, _)| !is_said(name)) {
         headers.insert(name, HeaderValue::from_static(value));
@@ -197,12 +197,11 @@ mod tests {
     use std::time::Duration;
 
     use axum::body::Body;
-    use tokio::sync::watch;
     use tower::Service;
 
+    use super::settings::{RateLimit, Token, TokenDigest};
     use super::*;
-    use crate::api::{ROUTES, router};
-    use crate::config::{AdminApi, AllowedOrigins, RateLimit};
+    use crate::api::{AdminApi, AllowedOrigins, ROUTES, router};
     use crate::storage::memory::MemoryStore;
     use crate::telemetry::Metrics;
 
@@ -215,24 +214,20 @@ mod tests {
         })
     }
 
-    const RIGHTS: [Right; 3] = [Right::Read, Right::Write, Right::Admin];
-
     /// A configuration with one token for each right, named like the right.
-    fn configured() -> WebConfig {
-        let folder = tempfile::tempdir().expect("a folder");
-        let mut yaml = "bearer_tokens:\n".to_owned();
-        for right in RIGHTS.map(Right::name) {
-            std::fs::write(folder.path().join(right), format!("token-{right}\n")).expect("written");
-            yaml += &format!("- {{name: {right}, token_file: {right}, rights: [{right}]}}\n");
-        }
-        let path = folder.path().join("web.yml");
-        std::fs::write(&path, yaml).expect("written");
-        WebConfig::read(&path).expect("valid")
+    fn configured() -> WebSettings {
+        let token = |right: Right| Token {
+            name: right.name().to_owned(),
+            digest: TokenDigest::of(format!("token-{}", right.name()).as_bytes()),
+            rights: Rights::NONE.with(right),
+        };
+        WebSettings { tokens: Right::ALL.map(token).into(), ..WebSettings::default() }
     }
 
-    async fn ask(web: WebConfig, method: &str, path: &str, said: Option<&str>) -> Response {
-        let (_sender, web) = watch::channel(Arc::new(web));
-        ask_of(AppState::new(Arc::default()).with_web(web), method, path, said).await
+    async fn ask(web: WebSettings, method: &str, path: &str, said: Option<&str>) -> Response {
+        let state = AppState::new(Arc::default());
+        state.set_web(web);
+        ask_of(state, method, path, said).await
     }
 
     async fn ask_of(state: AppState, method: &str, path: &str, said: Option<&str>) -> Response {
@@ -253,7 +248,7 @@ mod tests {
             let path = path.as_str();
             let status = ask(web.clone(), method, path, None).await.status();
             assert_eq!(status == 401, needed.is_some(), "{method} {path} without a word: {status}");
-            for right in RIGHTS {
+            for right in Right::ALL {
                 let said = format!("Bearer token-{}", right.name());
                 let response = ask(web.clone(), method, path, Some(&said)).await;
                 let body = axum::body::to_bytes(response.into_body(), 1 << 20).await;
@@ -276,7 +271,8 @@ mod tests {
             ("/-/healthy", right, Login::Unasked),
             ("/-/ready", None, Login::Unasked),
         ] {
-            for (web, want) in [(configured(), where_asked), (WebConfig::default(), Login::Open)] {
+            for (web, want) in [(configured(), where_asked), (WebSettings::default(), Login::Open)]
+            {
                 let answer = ask(web, "GET", path, said).await;
                 assert_eq!(answer.extensions().get::<Login>(), Some(&want), "{path} {said:?}");
             }
@@ -340,7 +336,7 @@ mod tests {
             for unclean in [format!("/{path}"), format!("/.{path}"), format!("{path}/")] {
                 let stranger = ask(web.clone(), method, &unclean, None).await.status();
                 assert_eq!(stranger, 401, "{method} {unclean}");
-                for right in RIGHTS {
+                for right in Right::ALL {
                     let said = format!("Bearer token-{}", right.name());
                     let response = ask(web.clone(), method, &unclean, Some(&said)).await;
                     let location = response.headers().get(header::LOCATION);
@@ -364,7 +360,7 @@ mod tests {
     #[tokio::test]
     async fn without_credentials_set_everybody_may_do_everything() {
         for (method, path, _) in requests() {
-            let response = ask(WebConfig::default(), method, &path, None).await;
+            let response = ask(WebSettings::default(), method, &path, None).await;
             let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.expect("a body");
             assert!(!body.starts_with(b"Forbidden: "), "{method} {path}");
         }
@@ -375,9 +371,9 @@ mod tests {
         let limit = RateLimit { interval: Duration::from_secs(3600), burst: 2 };
         let mut web = configured();
         web.rate_limit = Some(limit);
-        let (_sender, web) = watch::channel(Arc::new(web));
         let metrics = Arc::new(Metrics::new());
-        let state = Arc::new(AppState::new(metrics.clone()).with_web(web));
+        let state = Arc::new(AppState::new(metrics.clone()));
+        state.set_web(web);
         let ask = async |path: &str| {
             let request = Request::get(path).body(Body::empty()).expect("a request");
             router(state.clone()).call(request).await.expect("infallible")
@@ -410,8 +406,8 @@ mod tests {
             ("content-security-policy", String::new()),
         ];
         for (path, status) in [("/-/healthy", 200), ("/metrics", 401), ("/version", 503)] {
-            let (_sender, web) = watch::channel(Arc::new(web.clone()));
-            let state = AppState::new(Arc::default()).with_web(web);
+            let state = AppState::new(Arc::default());
+            state.set_web(web.clone());
             if status == 503 {
                 state.concurrency.set(0);
             }

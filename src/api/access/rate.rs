@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::config::RateLimit;
+use super::settings::RateLimit;
 
 /// A token bucket, stored as the time at which it is full again.
 pub(super) struct Bucket(Mutex<Instant>);

@@ -19,8 +19,8 @@ use tracing::{Instrument, info_span};
 
 use super::body::receive;
 use super::request_error::RequestError;
+use super::settings::TypeAndUnitLabels;
 use super::state::AppState;
-use crate::config::TypeAndUnitLabels;
 use crate::ingest::{Parser, ReceivedBody};
 use crate::model::{Protocol, WriteOutcome};
 use crate::storage::SharedStore;

@@ -9,8 +9,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::api::request_error::RequestError;
 use crate::api::response_budget::LITTLE;
-use crate::config::SeriesAnswer;
-use crate::ingest::is_series_limit;
+use crate::ingest::{SeriesAnswer, is_series_limit};
 use crate::model::{Protocol, Rejections, WriteOutcome};
 use crate::storage::MEMORY_LIMIT;
 

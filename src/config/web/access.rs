@@ -1,134 +1,38 @@
-//! Users, tokens and their rights.
-//!
-//! Passwords are kept as their bcrypt hashes, tokens as their SHA-256: a token is random and long,
-//! so a fast digest is enough. Neither is ever printed. `api` enforces the rights.
+//! The keys of users and tokens, and their rights. `api` enforces them.
 
 use bcrypt::HashParts;
 
-use super::super::digest::{Digest, sha256};
 use super::super::error::ConfigError;
 use super::super::keys::{Key, REFUSED};
 use super::files::{Files, named, read_named};
 use super::yaml::Entry;
+use crate::api::{Right, Rights, Token, TokenDigest, User};
 use crate::model::Secret;
 
-/// What a request may require.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Right {
-    /// Queries, remote read, metrics and everything else that changes nothing.
-    Read,
-    /// Remote write.
-    Write,
-    /// Deletes, builds and drops of the tag index, and control of the process.
-    Admin,
-}
-
-impl Right {
-    const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Admin];
-
-    /// Its name in the file.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Admin => "admin",
-        }
-    }
-
-    fn bit(self) -> u8 {
-        match self {
-            Self::Read => 1,
-            Self::Write => 2,
-            Self::Admin => 4,
-        }
-    }
-}
-
-/// A set of rights.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rights(u8);
-
-impl Rights {
-    /// No right.
-    pub const NONE: Self = Self(0);
-    /// All rights.
-    pub const ALL: Self = Self(7);
-
-    /// These rights and one more.
-    pub fn with(self, right: Right) -> Self {
-        Self(self.0 | right.bit())
-    }
-
-    /// Whether `right` is included.
-    pub fn has(self, right: Right) -> bool {
-        self.0 & right.bit() != 0
-    }
-}
-
-/// A user with a password.
-#[derive(Debug, Clone)]
-pub struct User {
-    /// The name.
-    pub name: String,
-    /// The bcrypt hash of the password, in its usual text form.
-    pub hash: Secret,
-    /// Cost factor of the hash: the logarithm of its work.
-    pub cost: u32,
-    /// What the user may do.
-    pub rights: Rights,
-    /// Whether `basic_auth_rights` lists the user.
-    pub has_line: bool,
-}
-
-/// A bearer token.
-#[derive(Debug, Clone)]
-pub struct Token {
-    /// Its name in the file.
-    pub name: String,
-    /// The SHA-256 of the token.
-    pub digest: TokenDigest,
-    /// What its bearer may do.
-    pub rights: Rights,
-}
-
-/// The SHA-256 of a token: never printed, because guesses could be checked against it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct TokenDigest(Digest);
-
-impl TokenDigest {
-    /// Its bytes.
-    pub fn bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-}
-
-impl std::fmt::Debug for TokenDigest {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("<secret>")
-    }
-}
-
-/// The users of `basic_auth_users`; users that `basic_auth_rights` does not list have all rights.
+/// The users of `basic_auth_users`, and the names of those that `basic_auth_rights` does not list: they have all
+/// rights.
 pub(super) fn users(
     hashes: Option<&Entry<'_>>,
     rights: Option<&Entry<'_>>,
-) -> Result<Vec<User>, ConfigError> {
-    let mut users = Vec::new();
+) -> Result<(Vec<User>, Vec<String>), ConfigError> {
+    let (mut users, mut without_line) = (Vec::<User>::new(), Vec::new());
     for (name, entry) in hashes.map(Entry::entries).transpose()?.unwrap_or_default() {
         let hash = entry.text()?;
         let parts = hash.parse::<HashParts>();
         let parts = parts.map_err(|_| entry.refuse("is not a bcrypt hash"))?;
         let (hash, cost) = (Secret::new(hash.into_owned()), parts.get_cost());
-        users.push(User { name, hash, cost, rights: Rights::ALL, has_line: false });
+        without_line.push(name.clone());
+        users.push(User { name, hash, cost, rights: Rights::ALL });
     }
     for (name, entry) in rights.map(Entry::entries).transpose()?.unwrap_or_default() {
         let rights = rights_of(&entry)?;
         match users.iter_mut().find(|user| user.name == name) {
-            Some(user) => (user.rights, user.has_line) = (rights, true),
+            Some(user) => user.rights = rights,
             None => return Err(entry.refuse("is not a user of basic_auth_users")),
         }
+        without_line.retain(|other| *other != name);
     }
-    Ok(users)
+    Ok((users, without_line))
 }
 
 /// The tokens of `bearer_tokens`.
@@ -171,22 +75,22 @@ fn token(entry: &Entry<'_>, files: &mut Files) -> Result<Token, ConfigError> {
     };
     Ok(Token {
         name: needed("name")?.text()?.into_owned(),
-        digest: TokenDigest(digest),
+        digest,
         rights: rights_of(needed("rights")?)?,
     })
 }
 
-fn digest_of_file(entry: &Entry<'_>, files: &mut Files) -> Result<Digest, ConfigError> {
+fn digest_of_file(entry: &Entry<'_>, files: &mut Files) -> Result<TokenDigest, ConfigError> {
     let bytes = read_named(entry, files)?;
     files.holds_secret(named(entry)?);
     let token = bytes.trim_ascii();
     match !token.is_empty() && token.iter().all(u8::is_ascii_graphic) {
-        true => Ok(sha256(token)),
+        true => Ok(TokenDigest::of(token)),
         false => Err(entry.refuse("the file must hold the token, printable and without spaces")),
     }
 }
 
-fn digest_of_hex(entry: &Entry<'_>) -> Result<Digest, ConfigError> {
+fn digest_of_hex(entry: &Entry<'_>) -> Result<TokenDigest, ConfigError> {
     let refused = || entry.refuse("must be the SHA-256 of the token: 64 hexadecimal digits");
     let text = entry.text()?;
     let text = text.as_bytes();
@@ -198,7 +102,7 @@ fn digest_of_hex(entry: &Entry<'_>) -> Result<Digest, ConfigError> {
     for (byte, pair) in digest.iter_mut().zip(text.chunks_exact(2)) {
         *byte = u8::try_from(value(pair[0])? * 16 + value(pair[1])?).expect("two digits");
     }
-    Ok(digest)
+    Ok(TokenDigest::new(digest))
 }
 
 fn rights_of(entry: &Entry<'_>) -> Result<Rights, ConfigError> {

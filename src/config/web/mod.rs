@@ -16,13 +16,12 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use access::{Right, Rights, Token, User};
-pub use rate_limit::RateLimit;
 pub use tls_clients::certificate_names;
 
 use super::error::ConfigError;
 use super::exposed::exposed;
 use super::keys::{Key, KeyTable};
+use crate::api::WebSettings;
 use files::Files;
 use tls::Http2;
 use yaml::{Entry, Table};
@@ -38,16 +37,12 @@ pub struct WebConfig {
     pub certificate_not_before: Option<i64>,
     /// Whether TLS accepts only clients with a certificate of a configured authority.
     pub keeps_strangers_out: bool,
-    /// Headers of every answer: a name in lower case, and a value. A header with an empty value is not sent.
-    pub headers: Vec<(&'static str, String)>,
-    /// Limit on the rate of requests; `None` = no limit.
-    pub rate_limit: Option<RateLimit>,
-    /// Users with passwords.
-    pub users: Vec<User>,
-    /// Bearer tokens.
-    pub tokens: Vec<Token>,
+    /// Who may send requests, and the headers of answers.
+    pub settings: WebSettings,
     /// What is applied differently than written, each with file, line and key.
     pub warnings: Vec<String>,
+    /// Users that no line of rights names.
+    without_line: Vec<String>,
     files: Files,
 }
 
@@ -112,7 +107,8 @@ impl WebConfig {
             None => None,
             Some(entry) => tls::server_config(entry, http2, files, &mut warnings)?,
         };
-        let users = access::users(table.get("basic_auth_users"), table.get("basic_auth_rights"))?;
+        let (hashes, rights) = (table.get("basic_auth_users"), table.get("basic_auth_rights"));
+        let (users, without_line) = access::users(hashes, rights)?;
         let tokens = access::tokens(table.get("bearer_tokens"), files)?;
         if !users.is_empty() {
             // Whoever has the hashes can guess the passwords.
@@ -126,11 +122,9 @@ impl WebConfig {
             tls: tls.map(|tls| tls.config),
             certificate_not_after,
             certificate_not_before,
-            headers,
-            rate_limit,
-            users,
-            tokens,
+            settings: WebSettings { headers, rate_limit, users, tokens },
             warnings,
+            without_line,
             files: Files::default(),
         })
     }
@@ -171,17 +165,15 @@ impl WebConfig {
 
     /// The warning about users that have all rights because no line of rights names them; `None` = no such user.
     pub fn users_without_line(&self) -> Option<String> {
-        let names = self.users.iter().filter(|user| !user.has_line).map(|user| user.name.as_str());
-        let names: Vec<&str> = names.collect();
-        (!names.is_empty()).then(|| {
-            let names = names.join(", ");
+        (!self.without_line.is_empty()).then(|| {
+            let names = self.without_line.join(", ");
             format!("users without a line in basic_auth_rights have all rights, as in Prometheus: {names}")
         })
     }
 
     /// Whether no authentication is required.
     pub fn is_open(&self) -> bool {
-        self.users.is_empty() && self.tokens.is_empty()
+        self.settings.is_open()
     }
 }
 
@@ -190,10 +182,7 @@ impl fmt::Debug for WebConfig {
         f.debug_struct("WebConfig")
             .field("path", &self.path())
             .field("tls", &self.tls.is_some())
-            .field("headers", &self.headers)
-            .field("rate_limit", &self.rate_limit)
-            .field("users", &self.users)
-            .field("tokens", &self.tokens)
+            .field("settings", &self.settings)
             .finish()
     }
 }
@@ -252,6 +241,7 @@ fn http(entry: &Entry<'_>) -> Result<Http, ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::{RateLimit, Right, Rights, TokenDigest};
 
     /// A folder with a web configuration and the files that it names: a certificate, its key, the
     /// key of another certificate, and a token.
@@ -306,9 +296,12 @@ mod tests {
         assert_eq!(suites.iter().filter(|suite| suite.tls13().is_none()).count(), 1);
         assert_eq!(tls.crypto_provider().kx_groups.len(), 2);
         let headers = [("x-frame-options", "deny"), ("content-security-policy", "")];
-        assert_eq!(config.headers, headers.map(|(name, value)| (name, value.to_owned())));
-        assert_eq!((config.users[0].name.as_str(), config.users[0].cost), ("alice", 10));
-        assert_eq!(config.users[0].rights, Rights::ALL);
+        assert_eq!(config.settings.headers, headers.map(|(name, value)| (name, value.to_owned())));
+        assert_eq!(
+            (config.settings.users[0].name.as_str(), config.settings.users[0].cost),
+            ("alice", 10)
+        );
+        assert_eq!(config.settings.users[0].rights, Rights::ALL);
         assert!(!config.is_open());
     }
 
@@ -320,10 +313,11 @@ mod tests {
              true: {HASH}\n  yes: {HASH}\nbasic_auth_rights: {{1234: [read], 0x1F : [write]}}\n"
         );
         let config = folder.read(&yaml).expect("valid");
-        let names: Vec<&str> = config.users.iter().map(|user| user.name.as_str()).collect();
+        let names: Vec<&str> =
+            config.settings.users.iter().map(|user| user.name.as_str()).collect();
         assert_eq!(names, ["1234", "0x1F", "1.50", "true", "yes"]);
-        assert_eq!(config.users[0].rights, Rights::NONE.with(Right::Read));
-        assert_eq!(config.users[1].rights, Rights::NONE.with(Right::Write));
+        assert_eq!(config.settings.users[0].rights, Rights::NONE.with(Right::Read));
+        assert_eq!(config.settings.users[1].rights, Rights::NONE.with(Right::Write));
         for (word, offers) in [("yes", 2), ("on", 2), ("TRUE", 2), ("off", 1), ("No", 1)] {
             let config = folder.read(&format!("{TLS}http_server_config: {{http2: {word}}}\n"));
             let tls = config.expect("valid").tls.expect("TLS");
@@ -443,11 +437,14 @@ mod tests {
         );
         let config = folder.read(&yaml).expect("valid");
         let read = Rights::NONE.with(Right::Read);
-        assert_eq!((config.users[0].rights, config.users[1].rights), (Rights::ALL, read));
-        assert_eq!(config.tokens[0].rights, Rights::NONE.with(Right::Write));
-        assert_eq!(*config.tokens[0].digest.bytes(), super::super::digest::sha256(b"s3cr3t-t0k3n"));
-        assert_eq!(*config.tokens[1].digest.bytes(), [10; 32]);
-        assert_eq!(config.tokens[1].rights, read.with(Right::Admin));
+        assert_eq!(
+            (config.settings.users[0].rights, config.settings.users[1].rights),
+            (Rights::ALL, read)
+        );
+        assert_eq!(config.settings.tokens[0].rights, Rights::NONE.with(Right::Write));
+        assert_eq!(config.settings.tokens[0].digest, TokenDigest::of(b"s3cr3t-t0k3n"));
+        assert_eq!(config.settings.tokens[1].digest, TokenDigest::new([10; 32]));
+        assert_eq!(config.settings.tokens[1].rights, read.with(Right::Admin));
         let shown = format!("{config:?}");
         assert!(shown.contains("agents") && !shown.contains("X0h1gDsPszW"), "{shown}");
         assert!(!shown.contains("10, 10") && !shown.contains("s3cr3t"), "{shown}");
@@ -619,7 +616,7 @@ mod tests {
     #[test]
     fn a_rate_is_taken_as_prometheus_takes_it() {
         let folder = Folder::new();
-        let limit = |yaml: &str| folder.read(yaml).expect("valid").rate_limit;
+        let limit = |yaml: &str| folder.read(yaml).expect("valid").settings.rate_limit;
         let of = |interval, burst| Some(RateLimit { interval, burst });
         let ms = std::time::Duration::from_millis;
         assert_eq!(limit("rate_limit: {interval: 1m30s, burst: 7}"), of(ms(90_000), 7));
@@ -628,7 +625,7 @@ mod tests {
             assert_eq!(limit(&format!("rate_limit: {off}")), None, "{off}");
         }
         let config = folder.read("rate_limit: {interval: 5, burst: 1}").expect("valid");
-        assert_eq!(config.rate_limit, of(std::time::Duration::from_nanos(5), 1));
+        assert_eq!(config.settings.rate_limit, of(std::time::Duration::from_nanos(5), 1));
         let [warning] = &config.warnings[..] else { panic!("{:?}", config.warnings) };
         let want = "web.yml:1: rate_limit.interval: a number without a unit is nanoseconds";
         assert!(warning.contains(want), "{warning}");

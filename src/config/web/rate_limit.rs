@@ -9,15 +9,7 @@ use std::time::Duration;
 use super::super::error::ConfigError;
 use super::super::keys::Key;
 use super::yaml::{Entry, Table};
-
-/// A limit on the rate of requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RateLimit {
-    /// Time between two added tokens; never zero.
-    pub interval: Duration,
-    /// Size of the bucket; at least one.
-    pub burst: u32,
-}
+use crate::api::RateLimit;
 
 pub(super) const KEYS: [Key; 2] = [
     Key::new(

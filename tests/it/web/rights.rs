@@ -2,16 +2,13 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use promkairos::api::{Methods, ROUTES, Route};
-use promkairos::config::Right;
+use promkairos::api::{Methods, ROUTES, Right, Route};
 use reqwest::redirect::Policy;
 
 use super::{HASH, start};
 use crate::support::promkairos::Promkairos;
 
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
-
-const RIGHTS: [Right; 3] = [Right::Read, Right::Write, Right::Admin];
 
 /// A kind of user.
 #[derive(Debug, Clone, Copy)]
@@ -46,8 +43,8 @@ impl Who {
 fn everybody() -> String {
     let [mut users, mut rights] = ["basic_auth_users:\n", "basic_auth_rights:\n"].map(String::from);
     users += &format!("  unsaid: {HASH}\n");
-    for right in RIGHTS {
-        let others = RIGHTS.iter().filter(|other| **other != right).map(|other| other.name());
+    for right in Right::ALL {
+        let others = Right::ALL.iter().filter(|other| **other != right).map(|other| other.name());
         let others = others.collect::<Vec<_>>().join(", ");
         let right = right.name();
         users += &format!("  only-{right}: {HASH}\n  but-{right}: {HASH}\n");

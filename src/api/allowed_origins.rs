@@ -3,10 +3,7 @@
 //! An origin is kept as browsers write it (RFC 6454): scheme, host, and the port unless it is the
 //! scheme's default, in lower case. The router, not this file, decides which requests change something.
 
-use super::error::ConfigError;
-use super::raw::Raw;
-
-const NAME: &str = "allowed-origins";
+use axum::http::uri::Authority;
 
 /// Other origins than the server's own whose pages may send requests that change something.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,13 +13,8 @@ pub struct AllowedOrigins {
 }
 
 impl AllowedOrigins {
-    /// Reads the setting: comma-separated origins, or `*` for every origin.
-    pub(super) fn from_raw(raw: &Raw) -> Result<Self, ConfigError> {
-        let text = raw.get(NAME).unwrap_or_default();
-        Self::parse(text).map_err(|reason| raw.refuse(NAME, reason))
-    }
-
-    /// Reads the text of the setting; an error says what is wrong with it.
+    /// Reads the text of the setting: comma-separated origins, or `*` for every origin. An error says what is wrong
+    /// with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut allowed = Self::default();
         for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
@@ -51,7 +43,7 @@ fn normalised(origin: &str) -> Option<String> {
         "https" => ":443",
         _ => return None,
     };
-    let parsed: ureq::http::uri::Authority = authority.parse().ok()?;
+    let parsed: Authority = authority.parse().ok()?;
     // An origin has no user, and its port is a number.
     let is_plain = !authority.contains('@') && !parsed.host().is_empty();
     let has_port = parsed.as_str().len() > parsed.host().len();
