@@ -217,6 +217,7 @@ fn prepare(config: &Config) {
 fn state(config: &Config, metrics: Arc<Metrics>) -> AppState {
     metrics.web.certificate_ends(config.web.certificate_not_after);
     let mut state = AppState::new(metrics)
+        .with_build_date(env!("BUILD_DATE"))
         .with_admin_api(config.admin_api)
         .with_allowed_origins(config.allowed_origins.clone())
         .with_limits(&config.memory.of_requests(), &config.limits)

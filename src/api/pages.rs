@@ -20,25 +20,25 @@ use crate::promql::{Features, NameRemoval, format_duration};
 /// The version of Prometheus whose API and language this program implements.
 pub(super) const API_LEVEL: &str = "3.16.0";
 
-fn build() -> Value {
+fn build(state: &AppState) -> Value {
     json!({
         "version": API_LEVEL,
         "revision": concat!("promkairos ", env!("CARGO_PKG_VERSION")),
         "branch": "",
         "buildUser": "",
-        "buildDate": env!("BUILD_DATE"),
+        "buildDate": state.build_date,
         "goVersion": "",
     })
 }
 
 /// `GET /api/v1/status/buildinfo`. Without `features`, which would make Grafana assume a Mimir.
-pub(super) async fn buildinfo() -> Response {
-    envelope::answer(Ok(build()))
+pub(super) async fn buildinfo(State(state): State<Arc<AppState>>) -> Response {
+    envelope::answer(Ok(build(&state)))
 }
 
 /// `GET /version`
-pub(super) async fn version() -> Response {
-    ([("content-type", "application/json")], build().to_string()).into_response()
+pub(super) async fn version(State(state): State<Arc<AppState>>) -> Response {
+    ([("content-type", "application/json")], build(&state).to_string()).into_response()
 }
 
 /// `GET /api/v1/status/runtimeinfo`

@@ -83,6 +83,8 @@ pub struct AppState {
     /// The values of the section `global` of a Prometheus.
     pub(super) global: RwLock<Arc<GlobalConfig>>,
     pub(super) clock: Clock,
+    /// When the program was built, in Prometheus' notation; empty = not known.
+    pub(super) build_date: &'static str,
     /// When this state was created, in milliseconds since 1970.
     pub(super) started: i64,
 }
@@ -120,6 +122,7 @@ impl AppState {
             reloader: OnceLock::new(),
             retention: Mutex::default(),
             global: RwLock::default(),
+            build_date: "",
             started: clock.now_ms(),
             clock,
         }
@@ -188,6 +191,11 @@ impl AppState {
     /// External labels and intervals for a request that starts now.
     pub(super) fn global(&self) -> Arc<GlobalConfig> {
         Arc::clone(&self.global.read())
+    }
+
+    /// Sets when the program was built, in Prometheus' notation.
+    pub fn with_build_date(self, build_date: &'static str) -> Self {
+        Self { build_date, ..self }
     }
 
     /// Sets which requests are traced.
