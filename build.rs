@@ -1,4 +1,4 @@
-//! Compiles the messages under `proto/`, without protoc, says when that was, and of a release which commit it is.
+//! Says when the program was built, and of a release which commit it is.
 //!
 //! `SOURCE_DATE_EPOCH` sets the time, in seconds since 1970, for builds that are the same each time.
 //! `BUILD_COMMIT` says it to who builds without a repository, or, empty, takes it away: each commit compiles
@@ -10,10 +10,6 @@ use std::path::Path;
 use std::process::Command;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    println!("cargo::rerun-if-changed=proto");
-    let files =
-        protox::compile(["metrics.proto", "prometheus.proto", "write_v2.proto"], ["proto"])?;
-    prost_build::Config::new().compile_fds(files)?;
     println!("cargo::rerun-if-env-changed=SOURCE_DATE_EPOCH");
     let time = env::var("SOURCE_DATE_EPOCH").map_or("now".to_owned(), |epoch| format!("@{epoch}"));
     // As Prometheus writes it.

@@ -15,13 +15,13 @@
 //! [`limits`], which uses types of [`model`]; [`config`], whose parts are passed down; and
 //! [`telemetry`]: log, metrics and traces.
 
-pub mod api;
 pub mod cli;
 pub mod config;
 pub mod copy;
 pub mod server;
 pub mod storage;
 
+pub use promkairos_api as api;
 pub use promkairos_chunk as chunk;
 pub use promkairos_ingest as ingest;
 pub use promkairos_kairos as kairos;

@@ -56,36 +56,42 @@ fn targets(config: &LogConfig) -> Targets {
     let given = given.unwrap_or_else(|_| Targets::new().with_default(LevelFilter::INFO));
     let of_crates: Vec<(String, LevelFilter)> = given
         .iter()
-        .filter_map(|(target, level)| Some((target_of_crate(target)?, level)))
+        .flat_map(|(target, level)| {
+            targets_of_crates(target).into_iter().map(move |target| (target, level))
+        })
         .collect();
     given.with_targets(of_crates)
 }
 
 /// The parts of the program that are crates: in a filter they are modules of it. The first that fits holds. A target
 /// of `tracing` is a beginning, so `storage` means the crates of the stores too.
-const CRATES: [(&str, &str); 13] = [
-    ("storage::cassandra", "promkairos_storage_cassandra"),
-    ("storage::embedded", "promkairos_storage_embedded::parts"),
-    ("storage::head", "promkairos_storage_embedded::head"),
-    ("storage", "promkairos_storage"),
-    ("promql", "promkairos_promql"),
-    ("ingest", "promkairos_ingest"),
-    ("api::remote_write", "promkairos_ingest"),
-    ("api", "promkairos_ingest"),
-    ("telemetry", "promkairos_telemetry"),
-    ("chunk", "promkairos_chunk"),
-    ("kairos", "promkairos_kairos"),
-    ("model", "promkairos_model"),
-    ("wire", "promkairos_wire"),
+const CRATES: [(&str, &[&str]); 13] = [
+    ("storage::cassandra", &["promkairos_storage_cassandra"]),
+    ("storage::embedded", &["promkairos_storage_embedded::parts"]),
+    ("storage::head", &["promkairos_storage_embedded::head"]),
+    ("storage", &["promkairos_storage"]),
+    ("promql", &["promkairos_promql"]),
+    ("ingest", &["promkairos_ingest"]),
+    ("api::remote_write", &["promkairos_api::remote_write", "promkairos_ingest"]),
+    ("api", &["promkairos_api", "promkairos_ingest"]),
+    ("telemetry", &["promkairos_telemetry"]),
+    ("chunk", &["promkairos_chunk"]),
+    ("kairos", &["promkairos_kairos"]),
+    ("model", &["promkairos_model"]),
+    ("wire", &["promkairos_wire"]),
 ];
 
-/// What the events of a part of the program are marked with, where the part is a crate.
-fn target_of_crate(target: &str) -> Option<String> {
-    let module = target.strip_prefix(OURS)?.strip_prefix("::")?;
-    CRATES.iter().find_map(|(part, name)| {
-        let below = module.strip_prefix(part)?;
-        (below.is_empty() || below.starts_with("::")).then(|| format!("{name}{below}"))
-    })
+/// What the events of a part of the program are marked with, where the part is one crate or several.
+fn targets_of_crates(target: &str) -> Vec<String> {
+    let module = target.strip_prefix(OURS).and_then(|rest| rest.strip_prefix("::"));
+    let found = module.and_then(|module| {
+        CRATES.iter().find_map(|(part, names)| {
+            let below = module.strip_prefix(part)?;
+            (below.is_empty() || below.starts_with("::")).then_some((names, below))
+        })
+    });
+    let Some((names, below)) = found else { return Vec::new() };
+    names.iter().map(|name| format!("{name}{below}")).collect()
 }
 
 /// Starts the log of the process, and the spans of these traces. A second call changes nothing.
@@ -201,14 +207,19 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_of_the_api_covers_the_ingest_that_left_it() {
-        for part in ["api", "api::remote_write", "ingest"] {
+    fn a_filter_of_the_api_covers_its_crate_and_ingest() {
+        for (part, has_writes, has_queries) in
+            [("api", true, true), ("api::remote_write", true, false), ("ingest", false, false)]
+        {
             let filter = format!("info,promkairos::{part}=debug");
             let filter = targets(&LogConfig { filter, format: LogFormat::Text });
-            assert!(
-                filter.would_enable("promkairos_ingest::throttled_log", &Level::DEBUG),
-                "{part}"
-            );
+            for (target, want) in [
+                ("promkairos_ingest::throttled_log", true),
+                ("promkairos_api::remote_write::respond", has_writes),
+                ("promkairos_api::query", has_queries),
+            ] {
+                assert_eq!(filter.would_enable(target, &Level::DEBUG), want, "{part}: {target}");
+            }
         }
     }
 

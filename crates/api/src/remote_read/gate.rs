@@ -1,0 +1,86 @@
+//! Permits for remote reads.
+//!
+//! Reads beyond the limit wait for a permit for a bounded time. A body that is being received has none.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
+
+use crate::error::ApiError;
+use promkairos_ingest::Intake;
+use promkairos_model::limits::{
+    ANSWER_STALL, MAX_CONCURRENT_READS, READ_WAIT, READS_PER_SAMPLE_READ, RETRY_AFTER,
+};
+use promkairos_storage::StoreError;
+use promkairos_telemetry::HttpMetrics;
+
+/// The setting that limits concurrent remote reads.
+const SETTING: &str = "remote-read-max-concurrency";
+
+/// Limits of concurrent remote reads.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadLimits {
+    /// Concurrent reads; one in [`READS_PER_SAMPLE_READ`] may hold its whole answer in memory.
+    pub at_once: usize,
+    /// Longest wait for a permit.
+    pub wait: Duration,
+    /// How long a client may accept no data of its answer.
+    pub stall: Duration,
+}
+
+impl Default for ReadLimits {
+    fn default() -> Self {
+        Self { at_once: MAX_CONCURRENT_READS, wait: READ_WAIT, stall: ANSWER_STALL }
+    }
+}
+
+impl ReadLimits {
+    /// Answers that may be in memory whole.
+    pub(super) fn sample_reads(&self) -> usize {
+        (self.at_once / READS_PER_SAMPLE_READ).max(1)
+    }
+}
+
+/// Permits for remote reads; further reads wait.
+pub(crate) struct ReadGate {
+    pub(super) all: Arc<Semaphore>,
+    /// Bodies being received: a slow client holds only the bytes that it sent, and no permit.
+    pub(crate) bodies: Intake,
+    /// Permits for answers that are in memory whole.
+    pub(super) samples: Arc<Semaphore>,
+    pub(super) limits: ReadLimits,
+}
+
+impl ReadGate {
+    pub(crate) fn new(limits: ReadLimits) -> Self {
+        Self {
+            all: Arc::new(Semaphore::new(limits.at_once.min(Semaphore::MAX_PERMITS))),
+            bodies: Intake::default(),
+            samples: Arc::new(Semaphore::new(limits.sample_reads())),
+            limits,
+        }
+    }
+
+    /// Waits for a permit until the time is up.
+    pub(super) async fn turn(
+        &self,
+        among: &Arc<Semaphore>,
+        deadline: Instant,
+        metrics: &HttpMetrics,
+    ) -> Result<OwnedSemaphorePermit, ApiError> {
+        match timeout_at(deadline, among.clone().acquire_owned()).await {
+            Ok(permit) => Ok(permit.expect("the gate is never closed")),
+            Err(_) => {
+                metrics.limits.reached(SETTING);
+                let ReadLimits { at_once, wait, .. } = self.limits;
+                let what = format!(
+                    "no permit within {wait:?}: too many remote reads, of which {at_once} run at a time, \
+                     which is the setting {SETTING}"
+                );
+                Err(StoreError::Unavailable { what, retry_after: RETRY_AFTER }.into())
+            }
+        }
+    }
+}
