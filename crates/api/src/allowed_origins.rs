@@ -29,7 +29,7 @@ impl AllowedOrigins {
     }
 
     /// Whether pages of this origin, the value of an `Origin` header, are allowed.
-    pub fn allows(&self, origin: &str) -> bool {
+    pub(super) fn allows(&self, origin: &str) -> bool {
         self.any || normalised(origin).is_some_and(|origin| self.listed.contains(&origin))
     }
 }

@@ -59,12 +59,12 @@ const CLIENT_CLOSED_REQUEST: u16 = 499;
 
 impl ApiError {
     /// The status of the answer.
-    pub fn status(&self) -> StatusCode {
+    pub(super) fn status(&self) -> StatusCode {
         self.meaning().0
     }
 
     /// The type of the error in a JSON envelope.
-    pub fn kind(&self) -> &'static str {
+    pub(super) fn kind(&self) -> &'static str {
         self.meaning().1
     }
 

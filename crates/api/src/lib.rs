@@ -79,7 +79,6 @@ pub use allowed_origins::AllowedOrigins;
 pub use error::ApiError;
 pub use heads::{LongQuery, RefusedHead, head_too_large, target_too_long};
 pub use pieces::BodyPieces;
-pub use remote_read::ReadLimits;
 pub use request_limit::{SharedConnection, SpareConnection};
 pub use response_budget::{AnswerTo, Taker};
 pub use route::{Methods, Route};

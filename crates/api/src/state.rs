@@ -255,11 +255,6 @@ impl AppState {
         Self { ingest: self.ingest.over_store_without_log(), ..self }
     }
 
-    /// Sets the limits of concurrent remote reads.
-    pub fn with_read_limits(self, limits: ReadLimits) -> Self {
-        Self { reads: ReadGate::new(limits), ..self }
-    }
-
     /// Sets the store, once.
     pub fn open(&self, store: SharedStore) {
         // A second call would be a bug of the caller; the first store stays.
@@ -272,7 +267,7 @@ impl AppState {
     }
 
     /// The Cassandra store; an error if none is open.
-    pub fn cassandra(&self) -> Result<&Arc<CassandraStore>, ApiError> {
+    pub(super) fn cassandra(&self) -> Result<&Arc<CassandraStore>, ApiError> {
         let none = "no Cassandra store is open: this server uses the embedded store, or Cassandra does not answer \
                     yet; explain and index work only with --store cassandra";
         self.cassandra.get().ok_or_else(|| ApiError::BadRequest(none.into()))

@@ -21,13 +21,13 @@ const SETTING: &str = "remote-read-max-concurrency";
 
 /// Limits of concurrent remote reads.
 #[derive(Debug, Clone, Copy)]
-pub struct ReadLimits {
+pub(crate) struct ReadLimits {
     /// Concurrent reads; one in [`READS_PER_SAMPLE_READ`] may hold its whole answer in memory.
-    pub at_once: usize,
+    pub(crate) at_once: usize,
     /// Longest wait for a permit.
-    pub wait: Duration,
+    pub(crate) wait: Duration,
     /// How long a client may accept no data of its answer.
-    pub stall: Duration,
+    pub(crate) stall: Duration,
 }
 
 impl Default for ReadLimits {

@@ -36,7 +36,6 @@ use promkairos_model::PatternSet;
 use promkairos_model::limits::MAX_DECODED_BYTES;
 use promkairos_wire::{WireError, snappy};
 
-pub use gate::ReadLimits;
 use request::{Query, ReadRequest};
 
 /// Refuses a block that declares more than `most` bytes. The decoder refuses malformed blocks.
@@ -120,6 +119,7 @@ mod tests {
     use tokio::sync::OwnedSemaphorePermit;
     use tokio::task::yield_now;
 
+    use super::gate::{ReadGate, ReadLimits};
     use super::*;
     use crate::proto::v1;
     use promkairos_model::limits::MAX_CONCURRENT_READS;
@@ -225,7 +225,8 @@ mod tests {
     }
 
     async fn limited(limits: ReadLimits) -> Arc<AppState> {
-        let state = AppState::new(Arc::new(Metrics::new())).with_read_limits(limits);
+        let state = AppState::new(Arc::new(Metrics::new()));
+        let state = AppState { reads: ReadGate::new(limits), ..state };
         // Several runs: an answer of one piece would be complete before a client takes it.
         state.open(store_of(30).await);
         Arc::new(state)

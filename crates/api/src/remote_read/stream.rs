@@ -3,7 +3,7 @@
 //! A separate task reads the store and has the workers encode; a channel with one slot to the connection
 //! gives back-pressure. Output is cut into small pieces, so that a slow client does not count as
 //! stalled. The task holds the permit of the read. It ends when the client disconnects or accepts
-//! nothing for [`ReadLimits::stall`](super::ReadLimits). The body ends cleanly only after the explicit
+//! nothing for [`ReadLimits::stall`](super::gate::ReadLimits). The body ends cleanly only after the explicit
 //! end: any other outcome of the task aborts the connection, so that a client never takes a part for the
 //! whole.
 
