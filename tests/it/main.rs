@@ -35,6 +35,7 @@ mod packaging;
 mod paused;
 mod prometheus;
 mod promql;
+mod proto;
 mod reading;
 mod reload;
 mod replay;
