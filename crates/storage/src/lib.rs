@@ -42,7 +42,7 @@ pub use self::pressure::{Level, MEMORY_LIMIT, Pressure, Refused, SeriesRoom};
 pub use self::rate_pacer::RatePacer;
 pub use self::run_length::{RunLength, bytes_of_chunk, chunk_bytes};
 pub use self::select::{
-    SelectHints, Selection, SeriesQuery, SeriesReader, check_bytes, check_label_bytes,
+    QueryHints, SelectHints, Selection, SeriesQuery, SeriesReader, check_bytes, check_label_bytes,
     check_series_bytes,
 };
 pub use self::store::{Flush, FlushOutcome, SeriesRun, SharedStore, Stats, Store};

@@ -1,6 +1,8 @@
 //! Selections of series: what is asked for, the limits, and the reader of their points.
 
+use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
@@ -34,6 +36,30 @@ pub struct SelectHints {
     /// Maximum bytes of points from reading one series. More is [`StoreError::Limit`] if the store does not [know the
     /// size before](SeriesReader::expected_bytes); otherwise the caller has to check.
     pub max_series_bytes: usize,
+    /// What is done with the points. `None` = not known, or several things. A store may always ignore it.
+    pub query: Option<Arc<QueryHints>>,
+}
+
+/// What a query does with the points of one selector, as Prometheus describes it in its hints.
+///
+/// Only advice: the points to return are all points of the selected range, whatever the hints say.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueryHints {
+    /// The first time of the points that are evaluated, in milliseconds.
+    pub start: i64,
+    /// Their last time, in milliseconds.
+    pub end: i64,
+    /// Milliseconds between two evaluations; of the innermost subquery if there is one. 0 = evaluated once.
+    pub step: i64,
+    /// Name of the nearest function or aggregation around the selector. Empty if there is none, or if a binary
+    /// operator is nearer.
+    pub function: Cow<'static, str>,
+    /// Length of a range selector in milliseconds; 0 = an instant selector.
+    pub range: i64,
+    /// The labels of the aggregation directly around the selector, in the order of the text.
+    pub grouping: Vec<String>,
+    /// Whether the aggregation groups by these labels. `false` = without them, or there is no aggregation.
+    pub by: bool,
 }
 
 impl SelectHints {
@@ -77,7 +103,7 @@ pub fn check_series_bytes(labels: &Labels, bytes: usize, limit: usize) -> Result
 impl Default for SelectHints {
     fn default() -> Self {
         let (max_bytes, max_series_bytes) = (usize::MAX, usize::MAX);
-        Self { sorted: true, max_label_bytes: 1 << 30, max_bytes, max_series_bytes }
+        Self { sorted: true, max_label_bytes: 1 << 30, max_bytes, max_series_bytes, query: None }
     }
 }
 

@@ -149,7 +149,7 @@ mod tests {
 
     fn queries() -> Vec<Query> {
         let matchers = vec![Matcher::equal(METRIC_NAME, "up")];
-        vec![Query { matchers, range: TimeRange::ALL, external: Labels::default() }]
+        vec![Query { matchers, range: TimeRange::ALL, hints: None, external: Labels::default() }]
     }
 
     fn no_place(state: &AppState) -> OwnedSemaphorePermit {

@@ -3,6 +3,8 @@
 //! Every error here is the client's and is answered with 400. Prost would allocate a struct for
 //! every two bytes of a hostile body, so the fields are counted before the body is decoded.
 
+use std::sync::Arc;
+
 use prost::Message;
 use prost::encoding::{WireType, decode_key, decode_varint};
 
@@ -12,7 +14,12 @@ use crate::proto::v1::{self, label_matcher::Type, read_request::ResponseType};
 use crate::workers::Caller;
 use promkairos_model::limits::{MAX_READ_FIELDS, MAX_READ_MATCHERS, MAX_READ_QUERIES, NO_SETTING};
 use promkairos_model::{Labels, MatchOp, Matcher, PatternSet, TimeRange};
+use promkairos_storage::QueryHints;
 use promkairos_wire::{WireError, snappy};
+
+/// Most bytes of the texts in the hints of a query. Larger hints are dropped: they would be kept until the answer is
+/// sent, and a store needs none.
+const MAX_HINT_BYTES: usize = 4 << 10;
 
 /// A valid request.
 #[derive(Debug)]
@@ -23,13 +30,15 @@ pub(super) struct ReadRequest {
     pub(super) response: ResponseType,
 }
 
-/// One query. Hints are ignored: the range is the one of the query.
+/// One query. Hints are only advice to the store: the range is the one of the query.
 #[derive(Debug)]
 pub(super) struct Query {
     /// All must match. A query without matchers has an empty answer, as in Prometheus; a store would select everything.
     pub(super) matchers: Vec<Matcher>,
     /// Inclusive at both ends; the end may be before the start.
     pub(super) range: TimeRange,
+    /// What the client does with the points, if it says so.
+    pub(super) hints: Option<Arc<QueryHints>>,
     /// External labels; a series in the answer gets each one whose name it does not have.
     pub(super) external: Labels,
 }
@@ -64,7 +73,7 @@ impl ReadRequest {
         let count = all.filter(|m| matches!(m.r#type(), Type::Re | Type::Nre)).count();
         let mut reader = MatcherReader::new(count, set, caller);
         let queries: Result<Vec<Query>, ApiError> =
-            request.queries.iter().map(|query| decode_query(query, &mut reader)).collect();
+            request.queries.into_iter().map(|query| decode_query(query, &mut reader)).collect();
         Ok(Self { queries: queries?, response })
     }
 }
@@ -89,11 +98,28 @@ impl Query {
     }
 }
 
-fn decode_query(query: &v1::Query, reader: &mut MatcherReader<'_>) -> Result<Query, ApiError> {
+fn decode_query(query: v1::Query, reader: &mut MatcherReader<'_>) -> Result<Query, ApiError> {
     let matchers: Result<Vec<Matcher>, ApiError> =
         query.matchers.iter().map(|one| decode_matcher(one, reader)).collect();
     let range = TimeRange::new(query.start_timestamp_ms, query.end_timestamp_ms);
-    Ok(Query { matchers: matchers?, range, external: Labels::default() })
+    let hints = query.hints.and_then(decode_hints);
+    Ok(Query { matchers: matchers?, range, hints, external: Labels::default() })
+}
+
+fn decode_hints(hints: v1::ReadHints) -> Option<Arc<QueryHints>> {
+    let labels = hints.grouping.iter().map(|label| size_of::<String>() + label.len());
+    if labels.sum::<usize>() + hints.func.len() > MAX_HINT_BYTES {
+        return None;
+    }
+    Some(Arc::new(QueryHints {
+        start: hints.start_ms,
+        end: hints.end_ms,
+        step: hints.step_ms,
+        function: hints.func.into(),
+        range: hints.range_ms,
+        grouping: hints.grouping,
+        by: hints.by,
+    }))
 }
 
 fn decode_matcher(
@@ -254,6 +280,35 @@ mod tests {
         assert_eq!(query.range, TimeRange::new(1_699_999_700_000, 1_700_000_000_000));
         let matchers: Vec<String> = query.matchers.iter().map(ToString::to_string).collect();
         assert_eq!(matchers, ["__name__=\"up\"", "job=~\"a|b\""]);
+        let want = QueryHints {
+            start: 1_699_999_700_001,
+            end: 1_700_000_000_000,
+            step: 15_000,
+            function: "rate".into(),
+            range: 300_000,
+            ..QueryHints::default()
+        };
+        assert_eq!(query.hints.as_deref(), Some(&want));
+    }
+
+    #[test]
+    fn hints_are_advice() {
+        let check = |hints: Option<v1::ReadHints>, want: Option<QueryHints>| {
+            let queries = vec![v1::Query { hints, ..v1::Query::default() }];
+            let message = v1::ReadRequest { queries, ..v1::ReadRequest::default() }.encode_to_vec();
+            let request = decode(&message).expect("valid");
+            assert_eq!(request.queries[0].hints.as_deref(), want.as_ref());
+        };
+        let grouping = vec!["b".to_owned(), "a".into()];
+        let hints = v1::ReadHints { grouping: grouping.clone(), by: true, ..Default::default() };
+        let want = QueryHints { grouping, by: true, ..QueryHints::default() };
+        check(Some(hints.clone()), Some(want));
+        check(Some(v1::ReadHints::default()), Some(QueryHints::default()));
+        check(None, None);
+        let func = "f".repeat(MAX_HINT_BYTES);
+        check(Some(v1::ReadHints { func, ..hints }), None);
+        let grouping = vec![String::new(); MAX_HINT_BYTES / size_of::<String>() + 1];
+        check(Some(v1::ReadHints { grouping, ..Default::default() }), None);
     }
 
     #[test]
@@ -262,7 +317,8 @@ mod tests {
         let external = Labels::from_pairs(external).expect("valid");
         let check = |op, name: &str, value: &str, want: &str| {
             let matchers = vec![Matcher::new(op, name, value).expect("valid")];
-            let mut query = Query { matchers, range: TimeRange::ALL, external: Labels::default() };
+            let (range, none) = (TimeRange::ALL, Labels::default());
+            let mut query = Query { matchers, range, hints: None, external: none };
             query.add_external(&external);
             assert_eq!(
                 (query.matchers[0].to_string(), query.external),

@@ -120,11 +120,11 @@ async fn produce(
     queries: Vec<Query>,
     sender: &Sender<Item>,
 ) -> Result<(), ApiError> {
-    let hints = SelectHints { sorted: true, ..state.read_hints };
     for (index, query) in queries.into_iter().enumerate() {
         if query.matchers.is_empty() || query.range.is_empty() {
             continue;
         }
+        let hints = SelectHints { sorted: true, query: query.hints, ..state.read_hints };
         let selection = store.select(&query.matchers, query.range, &hints).await.map_err(named)?;
         let mut runs = Runs::new(selection, hints.max_series_bytes);
         while let Some(run) = runs.next().await {
