@@ -68,7 +68,9 @@ async fn ask(
     opening: &Opening<'_>,
 ) -> Result<Selection, StoreError> {
     let max_bytes = opening.max_bytes;
-    let hints = SelectHints { max_label_bytes: max_bytes, max_bytes, ..SelectHints::default() };
+    let query = requested.hints.clone();
+    let hints =
+        SelectHints { max_label_bytes: max_bytes, max_bytes, query, ..SelectHints::default() };
     store.select(&requested.matchers, requested.range, &hints).await
 }
 

@@ -383,7 +383,7 @@ mod tests {
         let context = Context::new(&settings, 0, counts, limits, Instant::now());
         let context = Arc::new(context);
         let matchers = vec![Matcher::equal("__name__", "m")];
-        let requested = Requested { matchers, range: TimeRange::ALL, users: 1 };
+        let requested = Requested { matchers, range: TimeRange::ALL, hints: None, users: 1 };
         let store = store(series).await;
         let selected = select(&store, &requested, &context.budget).await.expect("selected");
         let runtime = Handle::current();

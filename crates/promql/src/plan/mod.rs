@@ -4,6 +4,7 @@
 //! constants. Parts whose value is the same at all steps are under [`Node::Once`]. Reads from the store are a list of
 //! selections, without duplicates. Planning reads no data.
 
+mod around;
 mod invariance;
 mod node;
 mod planner;

@@ -1,5 +1,6 @@
 //! Makes the plan of a syntax tree.
 
+use super::around::Around;
 use super::invariance::{Invariance, once};
 use super::node::{
     Aggregate, Argument, Binary, Call, Lookup, Node, Operand, Plan, Range, ResetHints, Selector,
@@ -31,7 +32,7 @@ pub(crate) struct Query {
 pub(crate) fn plan(expr: &Expr, query: &Query) -> Result<Plan, DurationError> {
     let selections = Selections::default();
     let mut planner = Planner { query, selections, only_totals: 0, whole: 0 };
-    let node = planner.node(expr, query.steps)?;
+    let node = planner.node(expr, query.steps, Around::query(query.steps, query.interval))?;
     Ok(Plan { root: once(node), selections: planner.selections })
 }
 
@@ -47,18 +48,19 @@ struct Planner<'a> {
 type Planned = Result<(Node, Invariance), DurationError>;
 
 impl Planner<'_> {
-    fn node(&mut self, expr: &Expr, steps: Steps) -> Planned {
+    fn node(&mut self, expr: &Expr, steps: Steps, around: Around<'_>) -> Planned {
+        let around = if matches!(expr, Expr::Paren(_)) { around.inner() } else { around };
         Ok(match expr.without_parens() {
             Expr::Number(number) => (Node::Number(number.value), Invariance::Plain),
             Expr::String(text) => (Node::String(text.clone()), Invariance::Plain),
-            Expr::Selector(selector) => self.selector(selector, steps)?,
-            Expr::Matrix(matrix) => self.matrix(matrix, steps)?,
-            Expr::Subquery(subquery) => self.subquery(subquery, steps)?,
-            Expr::Call(call) => self.call(call, steps)?,
-            Expr::Aggregate(aggregate) => self.aggregate(aggregate, steps)?,
-            Expr::Binary(binary) => self.binary(binary, steps)?,
+            Expr::Selector(selector) => self.selector(selector, steps, around)?,
+            Expr::Matrix(matrix) => self.matrix(matrix, steps, around)?,
+            Expr::Subquery(subquery) => self.subquery(subquery, steps, around)?,
+            Expr::Call(call) => self.call(call, steps, around)?,
+            Expr::Aggregate(aggregate) => self.aggregate(aggregate, steps, around)?,
+            Expr::Binary(binary) => self.binary(binary, steps, around)?,
             Expr::Unary(unary) => {
-                let (node, invariance) = self.node(&unary.expr, steps)?;
+                let (node, invariance) = self.node(&unary.expr, steps, around.inner())?;
                 match unary.sign {
                     Sign::Plus => (node, invariance),
                     Sign::Minus => (Node::Negate(Box::new(node)), invariance),
@@ -68,14 +70,20 @@ impl Planner<'_> {
         })
     }
 
-    fn selector(&mut self, selector: &ast::VectorSelector, steps: Steps) -> Planned {
+    fn selector(
+        &mut self,
+        selector: &ast::VectorSelector,
+        steps: Steps,
+        around: Around<'_>,
+    ) -> Planned {
         let lookup = self.lookup(&selector.when)?;
         let smoothed = selector.edges == Some(Edges::Smoothed);
         let lookback = self.query.lookback;
         let ahead = if smoothed { lookback } else { 0 };
         let reach = reach(lookup, steps, lookback, ahead);
         let matchers = selector.matchers.clone();
-        let selection = self.selections.request(&matchers, reach);
+        let hints = around.hints(lookup, 0, (lookback, ahead));
+        let selection = self.selections.request(&matchers, reach, hints);
         let span = selector.span;
         let node = Node::Selector(Selector {
             selection,
@@ -90,7 +98,12 @@ impl Planner<'_> {
         Ok((node, if fixed { Invariance::Invariant } else { Invariance::Varying }))
     }
 
-    fn matrix(&mut self, matrix: &ast::MatrixSelector, steps: Steps) -> Planned {
+    fn matrix(
+        &mut self,
+        matrix: &ast::MatrixSelector,
+        steps: Steps,
+        around: Around<'_>,
+    ) -> Planned {
         let selector = &matrix.selector;
         // Of several invalid durations, the error names the one that Prometheus computes first.
         let range = self.duration(&matrix.range, Allowed::Positive)?;
@@ -101,15 +114,17 @@ impl Planner<'_> {
             Some(Edges::Anchored) => (lookback, 0),
             Some(Edges::Smoothed) => (lookback, lookback),
         };
-        let reach = reach(lookup, steps, range.saturating_add(before), after);
+        let before = range.saturating_add(before);
+        let reach = reach(lookup, steps, before, after);
         let matchers = selector.matchers.clone();
-        let selection = self.selections.request(&matchers, reach);
+        let hints = around.hints(lookup, range, (before, after));
+        let selection = self.selections.request(&matchers, reach, hints);
         let source = Source::Selection { selection, reach, matchers };
         let (edges, hints) = (selector.edges, self.hints());
         Ok(window(Range { source, lookup, range, edges, hints }))
     }
 
-    fn subquery(&mut self, subquery: &ast::Subquery, steps: Steps) -> Planned {
+    fn subquery(&mut self, subquery: &ast::Subquery, steps: Steps, around: Around<'_>) -> Planned {
         let lookup = self.lookup(&subquery.when)?;
         let interval = match &subquery.step {
             Some(step) => self.duration(step, Allowed::Positive)?,
@@ -123,15 +138,16 @@ impl Planner<'_> {
         let before = outer.start.saturating_sub(range);
         let start = before.div_euclid(interval).saturating_add(1).saturating_mul(interval);
         let inner = Steps { start, end: outer.last(), interval };
+        let around = around.subquery(lookup, range, interval);
         self.whole += 1;
-        let (node, invariance) = self.node(&subquery.expr, inner)?;
+        let (node, invariance) = self.node(&subquery.expr, inner, around)?;
         self.whole -= 1;
         let node = Box::new(if invariance.holds() { Node::Once(Box::new(node)) } else { node });
         let source = Source::Subquery { node, steps: inner };
         Ok(window(Range { source, lookup, range, edges: None, hints: ResetHints::AsStored }))
     }
 
-    fn call(&mut self, call: &ast::Call, steps: Steps) -> Planned {
+    fn call(&mut self, call: &ast::Call, steps: Steps, around: Around<'_>) -> Planned {
         if let Some(value) = self.constant(call.function) {
             return Ok((Node::Number(value), Invariance::Plain));
         }
@@ -139,6 +155,7 @@ impl Planner<'_> {
         let (totals, whole) = (reads == HistogramUse::Totals, reads == HistogramUse::Buckets);
         self.only_totals += usize::from(totals);
         self.whole += usize::from(whole);
+        let around = around.call(call.function);
         let mut args = Vec::with_capacity(call.args.len());
         for arg in &call.args {
             if let (Function::Info, [_], Expr::Selector(labels)) =
@@ -148,7 +165,7 @@ impl Planner<'_> {
                 args.push(((node, Invariance::Varying), (labels.span, labels.span)));
                 continue;
             }
-            args.push((self.node(arg, steps)?, (arg.span(), arg.without_parens().span())));
+            args.push((self.node(arg, steps, around)?, (arg.span(), arg.without_parens().span())));
         }
         self.only_totals -= usize::from(totals);
         self.whole -= usize::from(whole);
@@ -175,17 +192,23 @@ impl Planner<'_> {
         Ok((node, if same { Invariance::Invariant } else { Invariance::Varying }))
     }
 
-    fn aggregate(&mut self, aggregate: &ast::Aggregate, steps: Steps) -> Planned {
+    fn aggregate(
+        &mut self,
+        aggregate: &ast::Aggregate,
+        steps: Steps,
+        around: Around<'_>,
+    ) -> Planned {
+        let around = around.aggregate(aggregate);
         // As in Prometheus, the vector alone decides: if it is the same at all steps, the
         // parameter is taken at the first step.
         let whole = aggregate.op == Aggregator::CountValues;
         self.whole += usize::from(whole);
-        let (input, invariance) = self.node(&aggregate.expr, steps)?;
+        let (input, invariance) = self.node(&aggregate.expr, steps, around)?;
         self.whole -= usize::from(whole);
         let param = match &aggregate.param {
             Some(param) => {
                 let span = param.without_parens().span();
-                let planned = self.node(param, steps)?;
+                let planned = self.node(param, steps, around)?;
                 let node = if invariance.holds() { planned.0 } else { once(planned) };
                 Some(Box::new(Argument { node, span }))
             }
@@ -201,12 +224,13 @@ impl Planner<'_> {
         Ok((Node::Aggregate(Aggregate { op, param, input, grouping, span }), invariance))
     }
 
-    fn binary(&mut self, binary: &ast::Binary, steps: Steps) -> Planned {
+    fn binary(&mut self, binary: &ast::Binary, steps: Steps, around: Around<'_>) -> Planned {
+        let around = around.binary();
         let whole =
             binary.op.is_trim() || matches!(binary.op, BinaryOp::Equal | BinaryOp::NotEqual);
         self.whole += usize::from(whole);
-        let lhs = self.node(&binary.lhs, steps)?;
-        let rhs = self.node(&binary.rhs, steps)?;
+        let lhs = self.node(&binary.lhs, steps, around)?;
+        let rhs = self.node(&binary.rhs, steps, around)?;
         self.whole -= usize::from(whole);
         let same = lhs.1.holds() && rhs.1.holds();
         let operand = |planned: (Node, Invariance), expr: &Expr| Operand {

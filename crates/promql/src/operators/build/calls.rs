@@ -26,6 +26,7 @@ use crate::signature::Function;
 use crate::source::select;
 use crate::steps::Steps;
 use promkairos_model::{Matcher, TimeRange};
+use promkairos_storage::QueryHints;
 
 /// The default strategy of `integral`.
 const DEFAULT_STRATEGY: f64 = 2.0;
@@ -346,7 +347,14 @@ impl Builder {
             let range = TimeRange::new(start, looks.last());
             let matchers = wanted.matchers();
             let budget = &self.context.budget;
-            let requested = Requested { matchers, range, users: 1 };
+            let hints = Some(Arc::new(QueryHints {
+                start,
+                end: looks.end,
+                step: steps.interval,
+                function: Function::Info.signature().name.into(),
+                ..QueryHints::default()
+            }));
+            let requested = Requested { matchers, range, hints, users: 1 };
             let selected = self.runtime.block_on(select(&*self.store, &requested, budget))?;
             let (context, runtime) = (&self.context, &self.runtime);
             let wanted = Wanted::InfoTimestamp;
