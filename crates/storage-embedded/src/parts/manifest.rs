@@ -38,6 +38,13 @@ pub struct Manifest {
     pub(super) tombstones: Vec<Arc<Tombstone>>,
 }
 
+/// What the rows of a part are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Resolution {
+    /// The points as they were written.
+    Raw,
+}
+
 /// One part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PartEntry {
@@ -57,6 +64,8 @@ pub(super) struct PartEntry {
     pub(super) footer_crc: u32,
     /// When compaction wrote it, in milliseconds since 1970; 0 = written by a flush.
     pub(super) merged: i64,
+    /// Not in the manifest: no version has parts that are not raw.
+    pub(super) resolution: Resolution,
 }
 
 impl PartEntry {
@@ -92,6 +101,8 @@ impl Manifest {
         put_varint(&mut out, self.metadata);
         put_varint(&mut out, self.parts.len() as u64);
         for part in &self.parts {
+            // A second resolution needs a version that stores it.
+            let Resolution::Raw = part.resolution;
             put_varint(&mut out, part.id);
             put_zigzag(&mut out, part.partition);
             put_varint(&mut out, part.bytes);
@@ -172,6 +183,7 @@ fn decode_part(cursor: &mut Cursor<'_>, version: Version) -> Result<PartEntry, D
             Version::V1 => 0,
             Version::V2 => cursor.zigzag()?,
         },
+        resolution: Resolution::Raw,
     })
 }
 
@@ -214,6 +226,7 @@ mod tests {
             cut_through: 1,
             footer_crc: 0xdead_beef,
             merged: 1_700_000_000_000,
+            resolution: Resolution::Raw,
         };
         let matchers = vec![
             Matcher::equal("a", "1"),

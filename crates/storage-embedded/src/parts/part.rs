@@ -235,6 +235,7 @@ impl PartReader<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::manifest::Resolution;
     use super::*;
     use promkairos_chunk::encode_points;
     use promkairos_model::{Point, TimeRange, Value};
@@ -256,6 +257,7 @@ mod tests {
             cut_through,
             footer_crc,
             merged,
+            resolution: Resolution::Raw,
         };
         let cache = Arc::new(BlockCache::new(1 << 10, StoreMetrics::default()));
         Part::new(Arc::new(Disk), Path::new("parts"), entry, cache)

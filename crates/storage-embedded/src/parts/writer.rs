@@ -19,7 +19,7 @@ use super::directory::{
     Directory, Footer, HEAD_BYTES, PART_VERSION, SeriesBlock, footer_crc, part_head,
 };
 use super::files::Files;
-use super::manifest::PartEntry;
+use super::manifest::{PartEntry, Resolution};
 use super::names::{self, WIDE};
 use super::output::Output;
 use super::value_writer::ValueWriter;
@@ -246,6 +246,7 @@ impl PartWriter {
             cut_through,
             footer_crc: footer_crc(&footer_bytes),
             merged: 0,
+            resolution: Resolution::Raw,
         };
         Ok(Some(Finished { entry, output: self.output }))
     }
