@@ -1,9 +1,10 @@
 //! The data types that all other crates share: labels, matchers, samples, histograms, exemplars,
-//! metadata, time ranges and batches of writes.
+//! metadata, time ranges and batches of writes. [`Cache`] is the map of every cache that is bounded in memory.
 //!
 //! Values here are valid by construction. No I/O, no serde, no protobuf types.
 
 mod batch;
+mod cache;
 mod exemplar;
 mod histogram;
 mod label;
@@ -36,6 +37,7 @@ pub use batch::{
     Body, ExemplarEntry, HistogramSample, MAX_SAMPLE_LEAD, MetadataEntry, Protocol, Reject,
     RejectReason, Rejections, SeriesEntry, Target, WriteBatch, WriteOutcome,
 };
+pub use cache::Cache;
 pub use exemplar::Exemplar;
 pub use histogram::{
     CUSTOM_BUCKETS_SCHEMA, Counts, Histogram, HistogramError, ResetHint, Span, counts_of,

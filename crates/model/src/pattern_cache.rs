@@ -1,12 +1,11 @@
-//! Keeps compiled patterns for later requests, up to a number of bytes.
-//!
-//! The least recently used patterns are evicted first. Patterns in use stay in memory and are not counted here.
+//! Keeps compiled patterns for later requests, up to a number of bytes. Patterns in use stay in memory and are not
+//! counted here.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::cache::Cache;
 use super::pattern::Pattern;
 
 /// Bytes of a cached pattern in addition to its own and its text.
@@ -21,17 +20,14 @@ pub struct PatternCache {
 
 #[derive(Debug, Default)]
 struct Kept {
-    patterns: HashMap<Box<str>, Entry>,
+    patterns: Cache<Box<str>, Entry>,
     bytes: usize,
-    /// A counter that rises with each look-up.
-    now: u64,
 }
 
 #[derive(Debug)]
 struct Entry {
     pattern: Arc<Pattern>,
     bytes: usize,
-    used: u64,
 }
 
 impl PatternCache {
@@ -47,12 +43,7 @@ impl PatternCache {
 
     /// The pattern with this text.
     pub(super) fn get(&self, text: &str) -> Option<Arc<Pattern>> {
-        let mut kept = self.kept.lock();
-        kept.now += 1;
-        let now = kept.now;
-        let entry = kept.patterns.get_mut(text)?;
-        entry.used = now;
-        Some(Arc::clone(&entry.pattern))
+        self.kept.lock().patterns.get(text).map(|entry| Arc::clone(&entry.pattern))
     }
 
     /// Caches a pattern, unless it would take more than half of the cache.
@@ -62,33 +53,16 @@ impl PatternCache {
             return;
         }
         let mut kept = self.kept.lock();
-        kept.now += 1;
-        let entry = Entry { pattern: Arc::clone(pattern), bytes, used: kept.now };
+        while kept.bytes + bytes > self.max_bytes
+            && let Some(evicted) = kept.patterns.evict()
+        {
+            kept.bytes -= evicted.bytes;
+        }
         kept.bytes += bytes;
+        let entry = Entry { pattern: Arc::clone(pattern), bytes };
         if let Some(before) = kept.patterns.insert(text.into(), entry) {
             kept.bytes -= before.bytes;
         }
-        if kept.bytes > self.max_bytes {
-            kept.shrink(self.max_bytes / 4 * 3);
-        }
-    }
-}
-
-impl Kept {
-    /// Evicts the oldest patterns until at most `most_bytes` bytes are left.
-    fn shrink(&mut self, most_bytes: usize) {
-        let mut used: Vec<(u64, usize)> =
-            self.patterns.values().map(|entry| (entry.used, entry.bytes)).collect();
-        used.sort_unstable();
-        let mut left = self.bytes;
-        let gone = used.iter().take_while(|(_, bytes)| {
-            let goes = left > most_bytes;
-            left -= if goes { *bytes } else { 0 };
-            goes
-        });
-        let Some((last, _)) = gone.last() else { return };
-        self.patterns.retain(|_, entry| entry.used > *last);
-        self.bytes = left;
     }
 }
 
@@ -104,17 +78,15 @@ mod tests {
     fn what_was_asked_for_lately_stays() {
         let one = pattern("a0.*").bytes() + 4 + ENTRY_BYTES;
         let cache = PatternCache::new(10 * one);
-        for i in 0..100 {
-            let text = format!("a{}.*", i % 10);
-            if cache.get(&text).is_none() {
-                cache.keep(&text, &pattern(&text));
-            }
+        for i in 0..10 {
+            let text = format!("a{i}.*");
+            cache.keep(&text, &pattern(&text));
         }
         assert_eq!(cache.bytes(), 10 * one, "ten fit");
         assert!(cache.get("a0.*").is_some());
         cache.keep("b0.*", &pattern("b0.*"));
         assert!(cache.get("a0.*").is_some() && cache.get("b0.*").is_some());
-        assert!(cache.get("a1.*").is_none(), "the oldest has gone");
+        assert!(cache.get("a1.*").is_none(), "the first without a use has gone");
         assert!(cache.bytes() <= 10 * one);
         // A large pattern does not evict all others.
         let large = "x.*".repeat(1000);
