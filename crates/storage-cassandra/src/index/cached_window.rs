@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
@@ -71,7 +71,6 @@ pub(crate) struct CachedWindow {
     /// Held by the task that reads the window from Cassandra.
     pub(crate) reading: tokio::sync::Mutex<()>,
     state: RwLock<CachedState>,
-    used: AtomicU64,
     held: Arc<Held>,
 }
 
@@ -202,22 +201,7 @@ impl CachedWindow {
     pub(crate) fn new(held: Arc<Held>) -> Self {
         held.bytes.fetch_add(EMPTY, Ordering::Relaxed);
         held.metrics.windows_cached.inc();
-        Self {
-            reading: tokio::sync::Mutex::default(),
-            state: RwLock::default(),
-            used: AtomicU64::new(0),
-            held,
-        }
-    }
-
-    /// Notes the time of the last use, by the clock of the cache.
-    pub(crate) fn use_at(&self, clock: u64) {
-        self.used.store(clock, Ordering::Relaxed);
-    }
-
-    /// The time of the last use.
-    pub(crate) fn used(&self) -> u64 {
-        self.used.load(Ordering::Relaxed)
+        Self { reading: tokio::sync::Mutex::default(), state: RwLock::default(), held }
     }
 
     /// Bytes in memory, about.

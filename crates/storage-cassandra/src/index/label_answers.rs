@@ -4,7 +4,6 @@
 //! An answer is valid until this process writes, finds or deletes an index row, and for [`OLD`] at most. A new
 //! series of another process may stay unseen that long. No I/O here.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -12,10 +11,10 @@ use parking_lot::Mutex;
 
 use crate::index::cached_window::OLD;
 use promkairos_kairos::RowSpec;
-use promkairos_model::MatchOp;
+use promkairos_model::{Cache, MatchOp};
 use promkairos_storage::{Limited, ListSize, SeriesQuery};
 
-/// The most bytes of all answers; beyond them all are dropped.
+/// The most bytes of all answers.
 const MOST_BYTES: usize = 16 << 20;
 /// Overhead of an answer, and of a matcher, beside its strings.
 const OVERHEAD: usize = 256;
@@ -73,7 +72,7 @@ pub(crate) struct LabelAnswers {
 
 #[derive(Default)]
 struct Kept {
-    answers: HashMap<Asked, KeptAnswer>,
+    answers: Cache<Asked, KeptAnswer>,
     bytes: usize,
 }
 
@@ -90,7 +89,7 @@ impl LabelAnswers {
 
     /// The answer, if it is still valid for a read that begins now.
     pub(crate) fn get(&self, asked: &Asked, now: Begun) -> Option<Limited<String>> {
-        let kept = self.kept.lock();
+        let mut kept = self.kept.lock();
         let answer = kept.answers.get(asked)?;
         let is_young = now.at.saturating_duration_since(answer.begun.at) < OLD;
         (is_young && answer.begun.epoch == now.epoch).then(|| answer.strings.clone())
@@ -111,8 +110,10 @@ impl LabelAnswers {
             return;
         }
         let mut kept = self.kept.lock();
-        if kept.bytes + bytes > MOST_BYTES {
-            *kept = Kept::default();
+        while kept.bytes + bytes > MOST_BYTES
+            && let Some(evicted) = kept.answers.evict()
+        {
+            kept.bytes -= evicted.bytes;
         }
         kept.bytes += bytes;
         let answer = KeptAnswer { begun, bytes, strings: strings.clone() };
@@ -185,18 +186,18 @@ mod tests {
             answers.keep(one.clone(), begun, &strings(1 << 20));
             assert!(answers.get(&one, begun).is_some());
             let kept = answers.kept.lock();
-            assert!(kept.answers.len() <= 16 && kept.bytes <= MOST_BYTES, "{n}");
+            assert!(kept.answers.values().count() <= 16 && kept.bytes <= MOST_BYTES, "{n}");
         }
         // Requests count too: as few of these fit, although each has an empty answer.
         for n in 0..100 {
             let one = asked(None, &format!("{n}{}", "x".repeat(1 << 20)), TimeRange::ALL, 0);
             answers.keep(one, begun, &Limited { items: Vec::new(), truncated: false });
-            assert!(answers.kept.lock().answers.len() <= 16, "{n}");
+            assert!(answers.kept.lock().answers.values().count() <= 16, "{n}");
         }
         answers.forget_all();
         {
             let kept = answers.kept.lock();
-            assert_eq!((kept.answers.len(), kept.bytes), (0, 0));
+            assert_eq!((kept.answers.values().count(), kept.bytes), (0, 0));
         }
         let large = asked(Some("large"), "x", TimeRange::ALL, 0);
         answers.keep(large.clone(), begun, &strings(MOST_BYTES));

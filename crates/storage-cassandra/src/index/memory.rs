@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use crate::identity::Identity;
 use crate::index::window::{self, WindowKey};
 use promkairos_kairos::RowTime;
+use promkairos_model::Cache;
 
 /// When an index row expires, in seconds since 1970.
 pub(crate) type Expiry = i64;
@@ -29,13 +30,9 @@ const ABSENT: Expiry = i64::MIN;
 
 /// The remembered windows.
 pub(crate) struct IndexMemory {
-    windows: Mutex<HashMap<Identity, Arc<KnownWindow>>>,
+    windows: Mutex<Cache<Identity, Arc<KnownWindow>>>,
     rows: Arc<AtomicUsize>,
     most_rows: usize,
-    /// Counts uses of windows.
-    clock: AtomicU64,
-    /// The value of `clock` when memory was last freed.
-    relieved: AtomicU64,
     /// Windows whose index rows are being deleted.
     deleting: Mutex<HashSet<Identity>>,
 }
@@ -46,7 +43,8 @@ pub(crate) struct KnownWindow {
     /// Held by the task that reads the window from Cassandra.
     pub(crate) reading: tokio::sync::Mutex<()>,
     state: Mutex<LastRead>,
-    used: AtomicU64,
+    /// Used since [`IndexMemory::relieve`] was last called.
+    used: AtomicBool,
     all_rows: Arc<AtomicUsize>,
 }
 
@@ -118,8 +116,6 @@ impl IndexMemory {
             windows: Mutex::default(),
             rows: Arc::default(),
             most_rows,
-            clock: AtomicU64::new(0),
-            relieved: AtomicU64::new(0),
             deleting: Mutex::default(),
         }
     }
@@ -144,21 +140,22 @@ impl IndexMemory {
 
     /// The window with this key. Evicts others when memory is full.
     pub(crate) fn window(&self, key: WindowKey<'_>) -> Arc<KnownWindow> {
-        let (id, now) = (key.identity(), self.clock.fetch_add(1, Ordering::Relaxed));
         let mut windows = self.windows.lock();
-        if self.len() > self.most_rows {
-            self.make_room(&mut windows);
+        while self.len() > self.most_rows
+            && let Some(window) = windows.evict()
+        {
+            window.clear();
         }
-        let window = windows.entry(id).or_insert_with(|| {
+        let window = windows.get_or_insert_with(key.identity(), || {
             Arc::new(KnownWindow {
                 of: key.to_window(),
                 reading: tokio::sync::Mutex::default(),
                 state: Mutex::default(),
-                used: AtomicU64::new(now),
+                used: AtomicBool::new(true),
                 all_rows: Arc::clone(&self.rows),
             })
         });
-        window.used.store(now, Ordering::Relaxed);
+        window.used.store(true, Ordering::Relaxed);
         Arc::clone(window)
     }
 
@@ -177,40 +174,20 @@ impl IndexMemory {
 
     /// Forgets all windows.
     pub(crate) fn forget_all(&self) {
-        for (_, window) in self.windows.lock().drain() {
-            window.clear();
-        }
+        let windows = std::mem::take(&mut *self.windows.lock());
+        windows.values().for_each(|window| window.clear());
     }
 
     /// Forgets the windows that were not used since the last call. The others are being written to, and
     /// would only have to be read again.
     pub(crate) fn relieve(&self) {
-        let now = self.clock.fetch_add(1, Ordering::Relaxed);
-        let last = self.relieved.swap(now, Ordering::Relaxed);
-        let mut windows = self.windows.lock();
-        windows.retain(|_, window| {
-            let is_used = window.used.load(Ordering::Relaxed) >= last;
+        self.windows.lock().retain(|window| {
+            let is_used = window.used.swap(false, Ordering::Relaxed);
             if !is_used {
                 window.clear();
             }
             is_used
         });
-        windows.shrink_to_fit();
-    }
-
-    /// Evicts the least recently used windows until a quarter of memory is free.
-    fn make_room(&self, windows: &mut HashMap<Identity, Arc<KnownWindow>>) {
-        let mut by_age: Vec<(u64, Identity)> =
-            windows.iter().map(|(id, w)| (w.used.load(Ordering::Relaxed), *id)).collect();
-        by_age.sort_unstable();
-        for (_, id) in by_age {
-            if self.len() <= self.most_rows / 4 * 3 {
-                break;
-            }
-            if let Some(window) = windows.remove(&id) {
-                window.clear();
-            }
-        }
     }
 }
 

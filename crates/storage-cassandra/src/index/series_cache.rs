@@ -2,9 +2,8 @@
 //! bytes, shared by all readers. `cached_window` holds the rows of one window and knows how long they are
 //! good. No I/O here; `window_reader` does the reading.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -12,16 +11,16 @@ use parking_lot::Mutex;
 use crate::identity::Identity;
 use crate::index::cached_window::{CachedWindow, Held};
 use crate::index::index_row::IndexRow;
+use promkairos_model::Cache;
 use promkairos_telemetry::CassandraMetrics;
 
 /// All windows in memory.
 pub(crate) struct SeriesCache {
-    windows: Mutex<HashMap<Identity, Arc<CachedWindow>>>,
+    windows: Mutex<Cache<Identity, Arc<CachedWindow>>>,
     held: Arc<Held>,
     most_bytes: usize,
     /// Bytes of rows that are being read into windows.
     reading: AtomicUsize,
-    clock: AtomicU64,
 }
 
 /// Counts rows that are being read into a window, until it is dropped.
@@ -54,7 +53,6 @@ impl SeriesCache {
             held: Arc::new(Held::new(metrics)),
             most_bytes,
             reading: AtomicUsize::new(0),
-            clock: AtomicU64::new(0),
         }
     }
 
@@ -75,13 +73,8 @@ impl SeriesCache {
 
     /// The window with this identity.
     pub(crate) fn window(&self, id: Identity) -> Arc<CachedWindow> {
-        let now = self.clock.fetch_add(1, Ordering::Relaxed);
-        let mut windows = self.windows.lock();
-        let window = windows
-            .entry(id)
-            .or_insert_with(|| Arc::new(CachedWindow::new(Arc::clone(&self.held))));
-        window.use_at(now);
-        Arc::clone(window)
+        let new = || Arc::new(CachedWindow::new(Arc::clone(&self.held)));
+        Arc::clone(self.windows.lock().get_or_insert_with(id, new))
     }
 
     /// Whether the rows of the window with this identity are in memory and were read lately.
@@ -91,13 +84,13 @@ impl SeriesCache {
 
     /// The window with this identity, if its rows are in memory and were read lately.
     pub(crate) fn with_rows(&self, id: Identity, now: Instant) -> Option<Arc<CachedWindow>> {
-        let window = self.windows.lock().get(&id).cloned();
+        let window = self.windows.lock().peek(&id).cloned();
         window.filter(|window| window.has_rows(now))
     }
 
     /// Adds rows that were written and acknowledged.
     pub(crate) fn add(&self, id: Identity, rows: impl Iterator<Item = IndexRow>) {
-        let window = self.windows.lock().get(&id).cloned();
+        let window = self.windows.lock().peek(&id).cloned();
         if let Some(window) = window {
             window.add(rows);
         }
@@ -105,7 +98,7 @@ impl SeriesCache {
 
     /// Notes that rows were found in Cassandra which may be missing here: the next reader reads the window again.
     pub(crate) fn doubt(&self, id: Identity) {
-        let window = self.windows.lock().get(&id).cloned();
+        let window = self.windows.lock().peek(&id).cloned();
         if let Some(window) = window {
             window.doubt();
         }
@@ -121,24 +114,14 @@ impl SeriesCache {
         drop(std::mem::take(&mut *self.windows.lock()));
     }
 
-    /// Evicts the least recently used windows until a quarter of memory is free, if memory is full.
-    /// A task that still holds an evicted window may use it.
+    /// Evicts windows while there are too many bytes. A task that still holds an evicted window may use it.
     pub(crate) fn make_room(&self) {
-        if self.bytes() <= self.most_bytes {
-            return;
-        }
         let mut windows = self.windows.lock();
-        let mut by_age: Vec<(u64, Identity)> =
-            windows.iter().map(|(id, window)| (window.used(), *id)).collect();
-        by_age.sort_unstable();
         let mut left = self.bytes();
-        for (_, id) in by_age {
-            if left <= self.most_bytes / 4 * 3 {
-                break;
-            }
-            if let Some(window) = windows.remove(&id) {
-                left = left.saturating_sub(window.bytes());
-            }
+        while left > self.most_bytes
+            && let Some(window) = windows.evict()
+        {
+            left = left.saturating_sub(window.bytes());
         }
     }
 }
