@@ -3,6 +3,7 @@
 //! It speaks of series, not of rows or files, because stores differ most in how they select series
 //! by label matchers. The contract is documented at the trait.
 
+mod admission;
 pub mod clock;
 pub mod clusters;
 pub mod codec;
@@ -27,6 +28,7 @@ mod select;
 mod store;
 mod unsynced;
 
+pub use self::admission::{NoPermit, Permit, Permits};
 pub use self::clock::Clock;
 pub use self::day_counts::DayCounts;
 pub use self::delete_cost::{DeleteCost, Tombstones};
