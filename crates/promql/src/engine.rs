@@ -9,7 +9,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout_at;
 use tracing::{Instrument, Span, info_span};
 
@@ -27,19 +26,19 @@ use super::plan::{Node, Plan, Query, plan};
 use super::queue::Queue;
 use super::regex_compiler::CompileDeadline;
 use super::response_budget::{ResponseBudget, Room};
-use super::setting_names::MAX_DEPTH;
+use super::setting_names::{MAX_CONCURRENCY, MAX_DEPTH};
 use super::settings::{Settings, StartTimestamps};
 use super::source::{Selected, select_all};
 use super::steps::Steps;
 use super::value::{QueryResult, QueryValue, Stats};
 use super::value_type::ValueType;
 use promkairos_model::sorted_by_labels;
-use promkairos_storage::Store;
+use promkairos_storage::{Permit, Permits, Store};
 
 /// Evaluates queries.
 pub struct Engine {
     settings: Settings,
-    permits: Arc<Semaphore>,
+    permits: Permits,
     waiting: Queue,
     unsent: ResponseBudget,
 }
@@ -124,8 +123,7 @@ enum When {
 impl Engine {
     /// An engine with these settings.
     pub fn new(settings: Settings) -> Self {
-        let most = settings.max_concurrent.clamp(1, Semaphore::MAX_PERMITS);
-        let permits = Arc::new(Semaphore::new(most));
+        let permits = Permits::new(MAX_CONCURRENCY, settings.max_concurrent);
         let unsent = ResponseBudget::new(&settings);
         Self { settings, permits, waiting: Queue::default(), unsent }
     }
@@ -293,7 +291,7 @@ impl Engine {
         expr: &Expr,
         query: &Query,
     ) -> Result<Opened, QueryError> {
-        let permit = self.permit().instrument(info_span!("wait")).await?;
+        let permit = self.permit(&guard.context).instrument(info_span!("wait")).await?;
         let _ = guard.queued.set(guard.begin.elapsed());
         let Plan { root, selections } = plan(expr, query)?;
         let selections = select_all(store, &selections, &guard.context.budget);
@@ -302,12 +300,12 @@ impl Engine {
     }
 
     /// Waits for a permit to evaluate a query.
-    async fn permit(&self) -> Result<OwnedSemaphorePermit, QueryError> {
-        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+    async fn permit(&self, context: &Context) -> Result<Permit, QueryError> {
+        if let Ok(permit) = self.permits.try_take(1) {
             return Ok(permit);
         }
         let _waiting = self.waiting.join_within(self.settings.max_queue, "")?;
-        Arc::clone(&self.permits).acquire_owned().await.map_err(|_| QueryError::Canceled)
+        self.permits.take(1, context.deadline().into()).await.map_err(|_| context.late(QUEUE))
     }
 }
 
@@ -358,7 +356,7 @@ impl Drop for CancelOnDrop {
 struct Opened {
     root: Node,
     selections: Vec<Arc<Selected>>,
-    _permit: OwnedSemaphorePermit,
+    _permit: Permit,
 }
 
 impl Opened {

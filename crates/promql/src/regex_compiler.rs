@@ -11,19 +11,19 @@ use std::time::{Duration, Instant};
 
 use regex::Regex;
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout_at;
 
 use super::budget::Held;
 use super::error::{COMPILING, LimitSource, QueryError, joined};
 use super::queue::Queue;
+use super::setting_names::TIMEOUT;
 use promkairos_model::limits::{MAX_REGEX_BYTES, MAX_REQUEST_REGEX_BYTES};
 use promkairos_model::{
     CHEAP_BYTES, CHEAP_TEXT, Missing, PatternCache, PatternSet, RegexError, anchored_re2,
     compiled_bytes,
 };
-use promkairos_storage::MEMORY_LIMIT;
+use promkairos_storage::{MEMORY_LIMIT, Permit, Permits};
 
 /// The unit of `room`, in bytes.
 const UNIT: usize = 1 << 10;
@@ -37,9 +37,9 @@ pub struct RegexCompiler {
     /// Most bytes of the compiled patterns of a request.
     most_bytes: usize,
     /// Memory for compiled patterns that are not cached, until their requests end.
-    room: Arc<Semaphore>,
+    room: Permits,
     /// Permits for half of the processors; the other half is left to other work.
-    permits: Arc<Semaphore>,
+    permits: Permits,
     waiting: Queue,
 }
 
@@ -74,20 +74,15 @@ impl CompileDeadline {
         done.map_or_else(|_| Err(self.late()), joined)
     }
 
-    async fn wait(
-        &self,
-        permits: &Arc<Semaphore>,
-        count: u32,
-    ) -> Result<OwnedSemaphorePermit, QueryError> {
-        let permit = timeout_at(self.end(), Arc::clone(permits).acquire_many_owned(count)).await;
-        permit.map_err(|_| self.late())?.map_err(|_| QueryError::Canceled)
+    async fn wait(&self, permits: &Permits, count: usize) -> Result<Permit, QueryError> {
+        permits.take(count, self.end()).await.map_err(|_| self.late())
     }
 }
 
 /// Memory of the patterns of a request; given back on drop.
 #[derive(Debug, Default)]
 pub struct PatternRoom {
-    _taken: Vec<OwnedSemaphorePermit>,
+    _taken: Vec<Permit>,
 }
 
 impl Default for RegexCompiler {
@@ -115,8 +110,8 @@ impl RegexCompiler {
         Self {
             cache: Arc::new(PatternCache::new(most_bytes / 2)),
             most_bytes,
-            room: Arc::new(Semaphore::new(most_bytes / UNIT)),
-            permits: Arc::new(Semaphore::new((processors / 2).max(1))),
+            room: Permits::new(MEMORY_LIMIT, most_bytes / UNIT),
+            permits: Permits::new(TIMEOUT, processors / 2),
             waiting: Queue::default(),
         }
     }
@@ -143,8 +138,7 @@ impl RegexCompiler {
             Ok(measured.iter().map(Missing::bytes).fold(0, usize::saturating_add))
         };
         let bytes: usize = deadline.run(measure).await?;
-        let units = (bytes / UNIT).clamp(1, self.most_bytes / UNIT);
-        let taken = deadline.wait(&self.room, u32::try_from(units).unwrap_or(u32::MAX)).await?;
+        let taken = deadline.wait(&self.room, (bytes / UNIT).max(1)).await?;
         let permit = deadline.wait(&self.permits, 1).await?;
         drop(waiting);
         // The caller may have gone; the permit is held until the compilation ends.
@@ -235,8 +229,7 @@ mod tests {
     #[tokio::test]
     async fn compiling_is_inside_the_time_and_the_queue() {
         let compiler = RegexCompiler::new(16 << 20);
-        let all = compiler.permits.available_permits() as u32;
-        let taken = Arc::clone(&compiler.permits).try_acquire_many_owned(all).expect("all");
+        let taken = compiler.permits.try_take(compiler.permits.limit()).expect("all");
         let (set, texts) = missing(&compiler, &costly(1));
         let short = deadline(Duration::from_millis(5), 1);
         let error = compiler.compile(set, texts, &short).await.expect_err("no permit").to_string();
@@ -255,9 +248,9 @@ mod tests {
         let share = set.share(1);
         let matcher = set.matcher(share, MatchOp::Regex, "l", &costly(1)).expect("compiled");
         assert!(matcher.matches(&format!("{}1", "ab".repeat(20))));
-        assert!(compiler.room.available_permits() < compiler.most_bytes / UNIT);
+        assert!(compiler.room.free() < compiler.most_bytes / UNIT);
         drop(room);
-        assert_eq!(compiler.room.available_permits(), compiler.most_bytes / UNIT);
+        assert_eq!(compiler.room.free(), compiler.most_bytes / UNIT);
         // The pattern is cached now.
         let mut set = compiler.set();
         set.matcher(share, MatchOp::Regex, "l", &costly(1)).expect("known");

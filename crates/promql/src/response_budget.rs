@@ -5,17 +5,16 @@
 //! queries until they are sent. A query whose result finds no room keeps its permit, waits for up to 5 s and then
 //! fails. Small results need no room. How fast a client has to read is decided elsewhere.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::Instant;
 
 use super::budget::Held;
 use super::error::QueryError;
 use super::queue::Queue;
 use super::setting_names::MAX_BYTES;
 use super::settings::Settings;
+use promkairos_storage::{NoPermit, Permit, Permits};
 
 /// Most bytes of a result that needs no room.
 const SMALL: usize = 128 << 10;
@@ -26,8 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The room for results of an engine.
 pub(crate) struct ResponseBudget {
-    free: Arc<Semaphore>,
-    units: u32,
+    units: Permits,
     /// Results that wait for room.
     waiting: Queue,
 }
@@ -37,7 +35,7 @@ pub(crate) struct ResponseBudget {
 pub struct Room {
     /// The share of the budget of its query that the result holds.
     held: Option<Held>,
-    taken: Option<OwnedSemaphorePermit>,
+    taken: Option<Permit>,
     /// Units of the result that exceed the whole room.
     beyond: usize,
     /// Bytes that were given back and do not make a unit yet.
@@ -73,10 +71,10 @@ impl Room {
 
 impl ResponseBudget {
     pub(crate) fn new(settings: &Settings) -> Self {
-        let units = (settings.max_bytes / UNIT).max(1);
-        let units = units.min(Semaphore::MAX_PERMITS).min(u32::MAX as usize);
-        let free = Arc::new(Semaphore::new(units));
-        Self { free, units: units as u32, waiting: Queue::default() }
+        Self {
+            units: Permits::new(MAX_BYTES, settings.max_bytes / UNIT),
+            waiting: Queue::default(),
+        }
     }
 
     /// Whether a result waits for room.
@@ -90,16 +88,16 @@ impl ResponseBudget {
         if bytes <= SMALL {
             return Ok(Room { held, ..Room::default() });
         }
-        let units = u32::try_from(bytes / UNIT).unwrap_or(u32::MAX).min(self.units);
         let _waiting = self.waiting.join();
-        let taken = timeout(PATIENCE, Arc::clone(&self.free).acquire_many_owned(units)).await;
-        let full = format!(
-            "results that are being sent to other clients leave no room for this one of {bytes} bytes; \
-             together they may take the setting {MAX_BYTES}"
-        );
-        let taken = taken.map_err(|_| QueryError::Busy { what: full, setting: MAX_BYTES })?;
-        let taken = taken.map_err(|_| QueryError::Canceled)?;
-        let beyond = bytes / UNIT - units as usize;
+        let taken = self.units.take(bytes / UNIT, Instant::now() + PATIENCE).await;
+        let taken = taken.map_err(|NoPermit { setting }| {
+            let what = format!(
+                "results that are being sent to other clients leave no room for this one of {bytes} bytes; \
+                 together they may take the setting {setting}"
+            );
+            QueryError::Busy { what, setting }
+        })?;
+        let beyond = bytes / UNIT - taken.num_permits();
         Ok(Room { held, taken: Some(taken), beyond, spare: 0 })
     }
 }
@@ -127,13 +125,13 @@ mod tests {
         let unsent = ResponseBudget::new(&Settings { max_bytes: 4 << 20, ..Settings::default() });
         let mut room = unsent.room(6 << 20, None).await.expect("there is room");
         room.give_back(2 << 20);
-        assert_eq!(unsent.free.available_permits(), 0, "what is left needs all of it");
+        assert_eq!(unsent.units.free(), 0, "what is left needs all of it");
         for _ in 0..1 << 10 {
             room.give_back(UNIT / 2);
         }
-        assert_eq!(unsent.free.available_permits(), 1 << 9);
+        assert_eq!(unsent.units.free(), 1 << 9);
         room.give_back(9 << 20);
-        assert_eq!(unsent.free.available_permits(), 4 << 10, "never more than there was");
+        assert_eq!(unsent.units.free(), 4 << 10, "never more than there was");
     }
 
     #[tokio::test]
