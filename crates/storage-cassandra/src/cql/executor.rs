@@ -20,7 +20,6 @@ use scylla::errors::ExecutionError;
 use scylla::response::query_result::{QueryResult, QueryRowsResult};
 use scylla::response::{PagingState, PagingStateResponse};
 use scylla::serialize::row::SerializeRow;
-use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::field::Empty;
 use tracing::{Span, info_span};
 
@@ -34,7 +33,7 @@ use crate::cql::write_permits::WritePermits;
 use crate::options::Options;
 use crate::skipped::LeftOut;
 use promkairos_model::limits::RETRY_AFTER;
-use promkairos_storage::StoreError;
+use promkairos_storage::{NoPermit, Permit, Permits, StoreError};
 use promkairos_telemetry::{CASSANDRA_STATEMENT, CassandraMetrics, InFlight, StatementOutcome};
 
 /// How long a statement waits for a connection when there is none. It bridges a reconnect; the
@@ -51,8 +50,8 @@ const NODES_NAMED: usize = 3;
 pub(crate) struct Executor {
     pub(crate) session: Session,
     pub(crate) metrics: CassandraMetrics,
-    permits: Semaphore,
-    index_permits: Semaphore,
+    permits: Permits,
+    index_permits: Permits,
     points: WritePermits,
     pub(crate) key_lists: KeyLists,
     left_out: Option<Arc<LeftOut>>,
@@ -82,13 +81,13 @@ impl Executor {
     pub(crate) fn new(session: Session, metrics: CassandraMetrics, options: &Options) -> Self {
         Self {
             session,
-            points: WritePermits::new(options.in_flight, metrics.clone()),
+            points: WritePermits::new(Permits::new(IN_FLIGHT, options.in_flight), metrics.clone()),
             key_lists: KeyLists::default(),
             left_out: options.left_out.clone(),
             most_rows: AtomicI32::new(i32::MAX),
             metrics,
-            permits: Semaphore::new(options.in_flight.max(1)),
-            index_permits: Semaphore::new((options.in_flight / INDEX_SHARE).max(1)),
+            permits: Permits::new(IN_FLIGHT, options.in_flight),
+            index_permits: Permits::new(IN_FLIGHT, options.in_flight / INDEX_SHARE),
             patience: options.request_timeout,
             contact_points: options.contact_points.join(", "),
         }
@@ -139,10 +138,10 @@ impl Executor {
     ) -> Result<QueryResult, Failure> {
         let mut attempts = Attempts::new(self, prepared, deadline);
         loop {
-            let permit = attempts.begin().await?;
+            let attempt = attempts.begin().await?;
             let result = self.session.execute_unpaged(&prepared.statement, &values);
             let result = attempts.within(result).await;
-            if let Some(result) = attempts.end(permit, result).await? {
+            if let Some(result) = attempts.end(attempt, result).await? {
                 self.metrics.count_warnings(result.warnings());
                 return Ok(result);
             }
@@ -186,9 +185,9 @@ impl Executor {
         let mut attempts = Attempts::new(self, &insert.one, deadline);
         attempts.rows = rows.len();
         loop {
-            let permit = attempts.begin().await?;
+            let attempt = attempts.begin().await?;
             let result = attempts.within(self.session.batch(batch, rows)).await;
-            if attempts.end(permit, result).await?.is_some() {
+            if attempts.end(attempt, result).await?.is_some() {
                 return Ok(());
             }
         }
@@ -239,10 +238,10 @@ impl Executor {
             if rows < statement.get_page_size() {
                 statement.to_mut().set_page_size(rows);
             }
-            let permit = attempts.begin().await?;
+            let attempt = attempts.begin().await?;
             let page = self.session.execute_single_page(&statement, &values, state.clone());
             let page = attempts.within(page).await;
-            match attempts.end(permit, page).await {
+            match attempts.end(attempt, page).await {
                 Ok(Some(page)) => {
                     self.metrics.count_warnings(page.0.warnings());
                     return Ok(page);
@@ -287,10 +286,10 @@ impl Drop for Attempts<'_> {
 }
 
 /// One attempt: counted as in flight until it is dropped.
-struct Permit<'a> {
+struct Attempt {
     /// The permit of the lane of the statement, where the lane has permits of its own.
-    lane: Option<SemaphorePermit<'a>>,
-    _permit: SemaphorePermit<'a>,
+    lane: Option<Permit>,
+    _permit: Permit,
     _in_flight: InFlight,
     start: Instant,
 }
@@ -345,7 +344,7 @@ impl<'a> Attempts<'a> {
     }
 
     /// Waits for the permits of the next attempt.
-    async fn begin(&mut self) -> Result<Permit<'a>, Failure> {
+    async fn begin(&mut self) -> Result<Attempt, Failure> {
         self.number += 1;
         let begin = Instant::now();
         let lane = match self.prepared.lane {
@@ -360,23 +359,22 @@ impl<'a> Attempts<'a> {
         if self.number == 1 {
             self.end = self.deadline.of_one(start);
         }
-        Ok(Permit { lane, _permit: permit, _in_flight: in_flight, start })
+        Ok(Attempt { lane, _permit: permit, _in_flight: in_flight, start })
     }
 
-    async fn permit(&self, of: &'a Semaphore) -> Result<SemaphorePermit<'a>, Failure> {
-        let permit = tokio::time::timeout_at(self.end.into(), of.acquire()).await;
-        let permit = permit.map_err(|_| {
-            self.executor.metrics.limits.reached(IN_FLIGHT);
-            let why = "too many statements wait: the setting cassandra-max-in-flight says how many \
-                       are under way";
-            self.executor.away(why)
-        })?;
-        Ok(permit.expect("the semaphore is never closed"))
+    async fn permit(&self, of: &Permits) -> Result<Permit, Failure> {
+        of.take(1, self.end.into()).await.map_err(|NoPermit { setting }| {
+            self.executor.metrics.limits.reached(setting);
+            let why = format!(
+                "too many statements wait: the setting {setting} says how many are under way"
+            );
+            self.executor.away(&why)
+        })
     }
 
-    /// Returns a permit, `took` after it was taken.
-    fn leave<T>(&self, permit: Permit<'a>, took: Duration, result: &Result<T, ExecutionError>) {
-        let Permit { lane: Some(lane), .. } = permit else { return };
+    /// Returns the permits of an attempt, `took` after they were taken.
+    fn leave<T>(&self, attempt: Attempt, took: Duration, result: &Result<T, ExecutionError>) {
+        let Attempt { lane: Some(lane), .. } = attempt else { return };
         if self.prepared.lane == Lane::Points {
             let answer = match result {
                 Ok(_) | Err(ExecutionError::RequestTimeout(_)) => Reply::Done(self.rows, took),
@@ -390,11 +388,11 @@ impl<'a> Attempts<'a> {
     /// Judges a result; None means that another attempt is due.
     async fn end<T>(
         &mut self,
-        permit: Permit<'a>,
+        attempt: Attempt,
         result: Result<T, ExecutionError>,
     ) -> Result<Option<T>, Failure> {
-        let (metrics, took) = (&self.executor.metrics, permit.start.elapsed());
-        self.leave(permit, took, &result);
+        let (metrics, took) = (&self.executor.metrics, attempt.start.elapsed());
+        self.leave(attempt, took, &result);
         let error = match result {
             Ok(result) => {
                 metrics.attempt(self.prepared.name, StatementOutcome::Ok, took);

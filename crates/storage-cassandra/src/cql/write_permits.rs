@@ -3,50 +3,50 @@
 //! Waiters are served in order. A permit that is dropped without [`WritePermits::end`] is returned without a result.
 
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::cql::concurrency::{Concurrency, Reply};
+use promkairos_storage::{Permit, Permits};
 use promkairos_telemetry::CassandraMetrics;
 
 /// The permits.
 pub(crate) struct WritePermits {
-    /// Has [`PermitLimit::permits`] permits in total, free or taken.
-    pub(crate) permits: Semaphore,
+    pub(crate) permits: Permits,
     limit: Mutex<PermitLimit>,
     metrics: CassandraMetrics,
 }
 
-/// The limit, and the permits that there are now.
+/// The limit, and the permits beyond it, which no write gets.
 struct PermitLimit {
     concurrency: Concurrency,
-    permits: usize,
+    withheld: Permit,
 }
 
 impl WritePermits {
-    /// Permits of which at most `most` are taken at a time.
-    pub(crate) fn new(most: usize, metrics: CassandraMetrics) -> Self {
-        let concurrency = Concurrency::new(most);
-        let permits = concurrency.limit();
-        metrics.write_concurrency.set(permits as i64);
-        let limit = Mutex::new(PermitLimit { concurrency, permits });
-        Self { permits: Semaphore::new(permits), limit, metrics }
+    /// Lends at most these permits, fewer at the start.
+    pub(crate) fn new(permits: Permits, metrics: CassandraMetrics) -> Self {
+        let concurrency = Concurrency::new(permits.limit());
+        metrics.write_concurrency.set(concurrency.limit() as i64);
+        let withheld = permits.try_take(permits.limit() - concurrency.limit());
+        let withheld = withheld.expect("all permits are free");
+        Self { permits, limit: Mutex::new(PermitLimit { concurrency, withheld }), metrics }
     }
 
     /// Returns a permit and learns from the result of the write.
-    pub(crate) fn end(&self, permit: SemaphorePermit<'_>, reply: Reply) {
+    pub(crate) fn end(&self, permit: Permit, reply: Reply) {
         let mut current = self.limit.lock();
-        let in_flight = current.permits - self.permits.available_permits().min(current.permits);
-        current.concurrency.observe(reply, in_flight);
+        let permits = self.permits.limit() - current.withheld.num_permits();
+        current.concurrency.observe(reply, permits - self.permits.free().min(permits));
         let limit = current.concurrency.limit();
-        if current.permits <= limit {
+        if permits <= limit {
             drop(permit);
-            self.permits.add_permits(limit - current.permits);
-            current.permits = limit;
+            drop(current.withheld.split(limit - permits));
         } else {
-            // No waiter gets this permit. Others are removed as they are returned.
-            permit.forget();
-            current.permits -= 1;
-            current.permits -= self.permits.forget_permits(current.permits - limit);
+            // No waiter gets this permit. Others are withheld as they are returned.
+            current.withheld.merge(permit);
+            let surplus = self.permits.free().min(permits - 1 - limit);
+            if let Ok(surplus) = self.permits.try_take(surplus) {
+                current.withheld.merge(surplus);
+            }
         }
         self.metrics.write_concurrency.set(limit as i64);
     }
@@ -60,23 +60,24 @@ mod tests {
 
     use super::*;
 
-    fn permit(of: &WritePermits) -> Option<SemaphorePermit<'_>> {
-        of.permits.acquire().now_or_never().map(|permit| permit.expect("never closed"))
+    fn write_permits(metrics: &CassandraMetrics) -> WritePermits {
+        WritePermits::new(Permits::new("cassandra-max-in-flight", 100), metrics.clone())
     }
 
     /// Takes all free permits.
-    fn all(of: &WritePermits) -> Vec<SemaphorePermit<'_>> {
-        std::iter::from_fn(|| permit(of)).collect()
+    fn all(of: &WritePermits) -> Vec<Permit> {
+        std::iter::from_fn(|| of.permits.try_take(1).ok()).collect()
     }
 
-    #[test]
-    fn there_are_as_many_permits_as_the_limit_says() {
+    #[tokio::test]
+    async fn there_are_as_many_permits_as_the_limit_says() {
         let metrics = CassandraMetrics::default();
-        let all_permits = WritePermits::new(100, metrics.clone());
+        let all_permits = write_permits(&metrics);
         let permits = all(&all_permits);
         assert_eq!((permits.len(), metrics.write_concurrency.get()), (64, 64));
         // A waiter gets no permit before the limit has room for it.
-        let mut waiting = Box::pin(all_permits.permits.acquire());
+        let later = tokio::time::Instant::now() + Duration::from_secs(3600);
+        let mut waiting = Box::pin(all_permits.permits.take(1, later));
         assert!((&mut waiting).now_or_never().is_none());
         let mut permits = permits.into_iter();
         for _ in 0..32 {
@@ -93,7 +94,7 @@ mod tests {
     #[test]
     fn quick_answers_make_more_permits() {
         let metrics = CassandraMetrics::default();
-        let all_permits = WritePermits::new(100, metrics.clone());
+        let all_permits = write_permits(&metrics);
         for _ in 0..50 {
             for permit in all(&all_permits) {
                 all_permits.end(permit, Reply::Done(1, Duration::from_millis(1)));
