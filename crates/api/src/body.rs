@@ -13,13 +13,13 @@ use promkairos_ingest::{BODY_SIZE, Intake, ReceivedBody, Refusal};
 use promkairos_telemetry::HttpMetrics;
 
 /// Reads a body of at most `most` bytes within its time limit; a body that is too large or too slow is counted.
-pub(crate) async fn receive<'a>(
-    intake: &'a Intake,
+pub(crate) async fn receive(
+    intake: &Intake,
     headers: &HeaderMap,
     body: Body,
     most: usize,
     metrics: &HttpMetrics,
-) -> Result<ReceivedBody<'a>, RequestError> {
+) -> Result<ReceivedBody, RequestError> {
     let received = receive_within(intake, headers, body, most).await;
     match &received {
         Err(RequestError::Refused(Refusal::BodyTooLarge(_))) => metrics.limits.reached(BODY_SIZE),
@@ -29,12 +29,12 @@ pub(crate) async fn receive<'a>(
     received
 }
 
-async fn receive_within<'a>(
-    intake: &'a Intake,
+async fn receive_within(
+    intake: &Intake,
     headers: &HeaderMap,
     body: Body,
     most: usize,
-) -> Result<ReceivedBody<'a>, RequestError> {
+) -> Result<ReceivedBody, RequestError> {
     let declared = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok());
     let declared: usize = declared.and_then(|v| v.parse().ok()).unwrap_or(0);
     let mut incoming = intake.receive(declared, most).await?;

@@ -5,16 +5,14 @@
 //! and is then refused. No request waits for room for its body while it holds room to
 //! decode, so waiting always ends.
 
-use std::future::Future;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use promkairos_model::limits;
-use promkairos_storage::{MEMORY_LIMIT, StoreError};
+use promkairos_storage::{MEMORY_LIMIT, NoPermit, Permit, Permits, StoreError};
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::timeout;
+use tokio::time::Instant;
 
 use super::parser::{EXPANSION, Scratch};
 use super::refusal::Refusal;
@@ -28,10 +26,8 @@ const LONG_MESSAGE_BYTES: usize = 1 << 20;
 
 /// The room for requests.
 pub struct Intake {
-    bodies: Semaphore,
-    body_pieces: usize,
-    decoded: Semaphore,
-    decoded_pieces: usize,
+    bodies: Permits,
+    decoded: Permits,
     buffers: Mutex<Vec<Scratch>>,
     /// Longest wait for room.
     wait: Duration,
@@ -43,22 +39,22 @@ pub struct Intake {
 pub struct IncomingBody<'a> {
     intake: &'a Intake,
     bytes: BytesMut,
-    permit: SemaphorePermit<'a>,
+    permit: Permit,
     most: usize,
 }
 
 /// A body with its permits.
-pub struct ReceivedBody<'a> {
+pub struct ReceivedBody {
     /// The body.
     pub bytes: Bytes,
-    permit: SemaphorePermit<'a>,
+    permit: Permit,
 }
 
 /// Room to decode one request, with buffers.
 pub struct Room<'a> {
     intake: &'a Intake,
     scratch: Scratch,
-    permit: SemaphorePermit<'a>,
+    permit: Permit,
 }
 
 impl Default for Intake {
@@ -77,26 +73,17 @@ impl Intake {
 
     /// Like the default, with room for `bodies` bytes of bodies and `decoded` bytes of decoded requests.
     pub fn with_room(bodies: u64, decoded: u64, body_timeout: Duration) -> Self {
-        let pieces = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX) / PIECE;
-        let (body_pieces, decoded_pieces) = (pieces(bodies), pieces(decoded));
-        Self {
-            bodies: Semaphore::new(body_pieces),
-            body_pieces,
-            decoded: Semaphore::new(decoded_pieces),
-            decoded_pieces,
-            buffers: Mutex::default(),
-            wait: limits::INTAKE_WAIT,
-            body_timeout,
-        }
+        let [bodies, decoded] = [bodies, decoded].map(|bytes| {
+            let pieces = usize::try_from(bytes).unwrap_or(usize::MAX) / PIECE;
+            Permits::new(MEMORY_LIMIT, pieces)
+        });
+        Self { bodies, decoded, buffers: Mutex::default(), wait: limits::INTAKE_WAIT, body_timeout }
     }
 
     /// Bytes of bodies, and estimated bytes of decoded requests, that are in memory now.
     pub fn held(&self) -> (u64, u64) {
-        let bytes = |all: usize, free: usize| (all.saturating_sub(free) * PIECE) as u64;
-        (
-            bytes(self.body_pieces, self.bodies.available_permits()),
-            bytes(self.decoded_pieces, self.decoded.available_permits()),
-        )
+        let bytes = |of: &Permits| ((of.limit() - of.free()) * PIECE) as u64;
+        (bytes(&self.bodies), bytes(&self.decoded))
     }
 
     /// Longest time for a body to arrive.
@@ -110,46 +97,42 @@ impl Intake {
         if declared > most {
             return Err(Refusal::BodyTooLarge(most));
         }
-        let permit = self.in_time(self.bodies.acquire_many(1)).await?;
+        let permit = self.bodies.take(1, Instant::now() + self.wait).await.map_err(overloaded)?;
         let bytes = BytesMut::with_capacity(declared.min(PIECE));
         Ok(IncomingBody { intake: self, bytes, permit, most })
     }
 
     /// Room for a body of at most `most` bytes that is in memory.
-    pub async fn hold(&self, bytes: Bytes, most: usize) -> Result<ReceivedBody<'_>, Refusal> {
+    pub async fn hold(&self, bytes: Bytes, most: usize) -> Result<ReceivedBody, Refusal> {
         if bytes.len() > most {
             return Err(Refusal::BodyTooLarge(most));
         }
-        let mut permit = self.in_time(self.bodies.acquire_many(1)).await?;
+        let mut permit =
+            self.bodies.take(1, Instant::now() + self.wait).await.map_err(overloaded)?;
         self.grow(&mut permit, bytes.len())?;
         Ok(ReceivedBody { bytes, permit })
     }
 
     /// Takes permits for a body that has grown to `length` bytes.
-    fn grow<'a>(&'a self, permit: &mut SemaphorePermit<'a>, length: usize) -> Result<(), Refusal> {
+    fn grow(&self, permit: &mut Permit, length: usize) -> Result<(), Refusal> {
         let more = length.div_ceil(PIECE).saturating_sub(permit.num_permits());
         if more > 0 {
-            let more = self.bodies.try_acquire_many(more as u32).map_err(|_| overloaded())?;
-            permit.merge(more);
+            permit.merge(self.bodies.try_take(more).map_err(overloaded)?);
         }
         Ok(())
     }
 
     /// Replaces the bytes of a body; takes further permits if the new bytes need them.
-    pub fn in_place<'a>(
-        &'a self,
-        body: ReceivedBody<'a>,
-        bytes: Bytes,
-    ) -> Result<ReceivedBody<'a>, Refusal> {
-        let ReceivedBody { mut permit, .. } = body;
-        self.grow(&mut permit, bytes.len())?;
-        Ok(ReceivedBody { bytes, permit })
+    pub fn in_place(&self, mut body: ReceivedBody, bytes: Bytes) -> Result<ReceivedBody, Refusal> {
+        self.grow(&mut body.permit, bytes.len())?;
+        Ok(ReceivedBody { bytes, ..body })
     }
 
     /// Waits for room to decode a message to `bytes` bytes; a message larger than the room takes all of it.
     pub async fn room_for(&self, bytes: usize) -> Result<Room<'_>, Refusal> {
-        let pieces = bytes.div_ceil(PIECE).max(1).min(self.decoded_pieces);
-        let permit = self.in_time(self.decoded.acquire_many(pieces as u32)).await?;
+        let pieces = bytes.div_ceil(PIECE).max(1);
+        let permit =
+            self.decoded.take(pieces, Instant::now() + self.wait).await.map_err(overloaded)?;
         let scratch = self.buffers.lock().pop().unwrap_or_default();
         Ok(Room { intake: self, scratch, permit })
     }
@@ -157,17 +140,6 @@ impl Intake {
     /// Waits for all the room, for a message that takes far more memory than others of its length.
     pub(crate) async fn all_room(&self) -> Result<Room<'_>, Refusal> {
         self.room_for(usize::MAX).await
-    }
-
-    async fn in_time<'a, E>(
-        &self,
-        permit: impl Future<Output = Result<SemaphorePermit<'a>, E>>,
-    ) -> Result<SemaphorePermit<'a>, Refusal> {
-        match timeout(self.wait, permit).await {
-            Ok(Ok(permit)) => Ok(permit),
-            // The semaphores are never closed.
-            Ok(Err(_)) | Err(_) => Err(overloaded()),
-        }
     }
 }
 
@@ -177,7 +149,7 @@ const _: () = assert!(
 );
 const _: () = assert!(limits::MAX_BODY_BYTES <= limits::MAX_BODY_BYTES_IN_FLIGHT);
 
-impl<'a> IncomingBody<'a> {
+impl IncomingBody<'_> {
     /// Adds what has come.
     pub fn push(&mut self, piece: &[u8]) -> Result<(), Refusal> {
         let length = self.bytes.len() + piece.len();
@@ -190,7 +162,7 @@ impl<'a> IncomingBody<'a> {
     }
 
     /// The whole body.
-    pub fn finish(self) -> ReceivedBody<'a> {
+    pub fn finish(self) -> ReceivedBody {
         ReceivedBody { bytes: self.bytes.freeze(), permit: self.permit }
     }
 }
@@ -212,7 +184,7 @@ impl Drop for Room<'_> {
         let scratch = std::mem::take(&mut self.scratch);
         let mut buffers = self.intake.buffers.lock();
         let kept: usize = buffers.iter().map(Scratch::capacity).sum();
-        let most = self.intake.decoded_pieces * PIECE / KEPT_PART;
+        let most = self.intake.decoded.limit() * PIECE / KEPT_PART;
         if scratch.capacity() <= limits::MAX_KEPT_BUFFER_BYTES
             && buffers.len() < limits::MAX_KEPT_BUFFERS
             && kept + scratch.capacity() <= most
@@ -232,9 +204,9 @@ pub fn run_long<T>(length: usize, decode: impl FnOnce() -> T) -> T {
     }
 }
 
-fn overloaded() -> Refusal {
+fn overloaded(NoPermit { setting }: NoPermit) -> Refusal {
     let what = format!(
-        "too many request bodies at a time: they, and what they decode to, may take parts of the setting {MEMORY_LIMIT}"
+        "too many request bodies at a time: they, and what they decode to, may take parts of the setting {setting}"
     );
     StoreError::Unavailable { what, retry_after: limits::RETRY_AFTER }.into()
 }
@@ -246,9 +218,9 @@ mod tests {
     const MOST: usize = limits::MAX_BODY_BYTES;
 
     fn small(body_pieces: usize, decoded_pieces: usize) -> Intake {
-        let [bodies, decoded] = [body_pieces, decoded_pieces].map(|pieces| (pieces * PIECE) as u64);
-        let intake = Intake::with_room(bodies, decoded, Duration::from_secs(60));
-        Intake { wait: Duration::from_millis(1), ..intake }
+        let [bodies, decoded] =
+            [body_pieces, decoded_pieces].map(|n| Permits::new(MEMORY_LIMIT, n));
+        Intake { bodies, decoded, wait: Duration::from_millis(1), ..Intake::default() }
     }
 
     fn is_overloaded<T>(result: Result<T, Refusal>) -> bool {
@@ -259,7 +231,7 @@ mod tests {
     }
 
     /// Receives a body in pieces.
-    async fn receive(intake: &Intake, body: Vec<u8>) -> Result<ReceivedBody<'_>, Refusal> {
+    async fn receive(intake: &Intake, body: Vec<u8>) -> Result<ReceivedBody, Refusal> {
         let mut incoming = intake.receive(0, MOST).await?;
         for piece in body.chunks(PIECE / 2) {
             incoming.push(piece)?;
@@ -300,7 +272,7 @@ mod tests {
         assert!(matches!(refused, Err(Refusal::BodyTooLarge(MOST))));
         let refused = intake.receive(MOST + 1, MOST).await;
         assert!(matches!(refused, Err(Refusal::BodyTooLarge(MOST))));
-        assert_eq!(intake.bodies.available_permits(), MOST / PIECE);
+        assert_eq!(intake.bodies.free(), MOST / PIECE);
     }
 
     #[tokio::test]

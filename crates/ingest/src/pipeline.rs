@@ -128,7 +128,7 @@ impl Pipeline {
     pub async fn write<P: Parser>(
         &self,
         store: &dyn Store,
-        body: ReceivedBody<'_>,
+        body: ReceivedBody,
         parser: &P,
     ) -> Result<WriteOutcome, Refusal> {
         let written = self.parse_and_store(store, &body.bytes, parser).await;

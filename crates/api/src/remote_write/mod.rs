@@ -86,7 +86,7 @@ async fn received<'a>(
     protocol: Protocol,
     headers: &HeaderMap,
     body: Body,
-) -> Result<(&'a SharedStore, ReceivedBody<'a>), RequestError> {
+) -> Result<(&'a SharedStore, ReceivedBody), RequestError> {
     let encoding = negotiate::encoding(headers, protocol)?;
     state.ingest.admit()?;
     let store = state.store()?;

@@ -12,11 +12,11 @@ use promkairos_ingest::{Intake, ReceivedBody, Refusal, run_long};
 use promkairos_wire::snappy;
 
 /// The body as a snappy block, if its content has at most `most` bytes.
-pub(super) async fn as_snappy<'a>(
-    intake: &'a Intake,
-    body: ReceivedBody<'a>,
+pub(super) async fn as_snappy(
+    intake: &Intake,
+    body: ReceivedBody,
     most: usize,
-) -> Result<ReceivedBody<'a>, RequestError> {
+) -> Result<ReceivedBody, RequestError> {
     let declared = get_frame_content_size(&body.bytes).ok().flatten();
     let declared = declared.ok_or(RequestError::Zstd)?;
     let length = usize::try_from(declared).unwrap_or(usize::MAX);
