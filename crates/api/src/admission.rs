@@ -6,14 +6,12 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::Instant;
 
 use super::ApiError;
 use super::settings::ListLimits;
-use promkairos_model::limits::RETRY_AFTER;
-use promkairos_storage::StoreError;
 use promkairos_telemetry::LimitMetrics;
+use promkairos_storage::{NoPermit, Permit, Permits};
 
 /// The setting that limits concurrent requests.
 const AT_ONCE: &str = "label-max-concurrency";
@@ -23,42 +21,29 @@ const WAIT: &str = "label-max-wait";
 /// The permits, and the limits of an answer.
 pub(super) struct ListPermits {
     pub(super) limits: ListLimits,
-    free: Arc<Semaphore>,
+    permits: Permits,
 }
 
 /// A permit, held until all its clones are dropped.
-#[derive(Debug, Clone)]
-pub(super) struct ListPermit {
-    _permit: Arc<OwnedSemaphorePermit>,
-}
-
-impl Default for ListPermits {
-    fn default() -> Self {
-        Self::new(ListLimits::default())
-    }
-}
+pub(super) type ListPermit = Arc<Permit>;
 
 impl ListPermits {
     pub(super) fn new(limits: ListLimits) -> Self {
-        let free = Arc::new(Semaphore::new(limits.at_once.min(Semaphore::MAX_PERMITS)));
-        Self { limits, free }
+        Self { limits, permits: Permits::new(WAIT, limits.at_once) }
     }
 
     /// Waits for a permit.
     pub(super) async fn take(&self, metrics: &LimitMetrics) -> Result<ListPermit, ApiError> {
         let ListLimits { at_once, wait, .. } = self.limits;
-        match timeout(wait, Arc::clone(&self.free).acquire_owned()).await {
-            Ok(turn) => Ok(ListPermit { _permit: Arc::new(turn.expect("never closed")) }),
-            Err(_) => {
-                metrics.reached(WAIT);
-                let what = format!(
-                    "no permit within {wait:?}, which is the setting {WAIT}: too many requests for labels, \
-                     series and the like, of which {at_once} run at a time, which is the setting \
-                     {AT_ONCE}"
-                );
-                Err(StoreError::Unavailable { what, retry_after: RETRY_AFTER }.into())
-            }
-        }
+        let permit = self.permits.take(1, Instant::now() + wait).await;
+        let permit = permit.map_err(|NoPermit { setting }| {
+            let what = format!(
+                "no permit within {wait:?}, which is the setting {setting}: too many requests for labels, series and \
+                 the like, of which {at_once} run at a time, which is the setting {AT_ONCE}"
+            );
+            ApiError::busy(metrics, setting, what)
+        })?;
+        Ok(Arc::new(permit))
     }
 }
 
@@ -123,6 +108,6 @@ mod tests {
         assert_eq!(ask(&state, "/api/v1/labels").await.0, 200);
         drop(held);
         assert_eq!(before.limits.wait, Duration::from_millis(1));
-        assert_eq!(before.free.available_permits(), 1);
+        assert_eq!(before.permits.free(), 1);
     }
 }

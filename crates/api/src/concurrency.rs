@@ -13,8 +13,6 @@ use axum::response::{IntoResponse, Response};
 use super::error::ApiError;
 use super::request_limit::{SharedConnection, SpareConnection};
 use super::state::AppState;
-use promkairos_model::limits::RETRY_AFTER;
-use promkairos_storage::StoreError;
 
 /// The setting that limits connections.
 const CONNECTIONS: &str = "max-connections";
@@ -43,6 +41,5 @@ pub(super) async fn bound(
 }
 
 fn refuse(state: &AppState, setting: &'static str, what: String) -> Response {
-    state.metrics.http.limits.reached(setting);
-    ApiError::from(StoreError::Unavailable { what, retry_after: RETRY_AFTER }).into_response()
+    ApiError::busy(&state.metrics.http.limits, setting, what).into_response()
 }

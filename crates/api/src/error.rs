@@ -13,6 +13,7 @@ use promkairos_model::Labels;
 use promkairos_model::limits::RETRY_AFTER;
 use promkairos_promql::QueryError;
 use promkairos_storage::StoreError;
+use promkairos_telemetry::LimitMetrics;
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +59,12 @@ const INTERNAL: (StatusCode, &str) = (StatusCode::INTERNAL_SERVER_ERROR, "intern
 const CLIENT_CLOSED_REQUEST: u16 = 499;
 
 impl ApiError {
+    /// A request is beyond the limit of this setting, which is counted; the client may retry.
+    pub(super) fn busy(limits: &LimitMetrics, setting: &'static str, what: String) -> Self {
+        limits.reached(setting);
+        StoreError::Unavailable { what, retry_after: RETRY_AFTER }.into()
+    }
+
     /// The status of the answer.
     pub(super) fn status(&self) -> StatusCode {
         self.meaning().0

@@ -20,7 +20,7 @@ use super::remote_read::gate::{ReadGate, ReadLimits};
 use super::request_limit::RequestLimit;
 use super::response_budget::ResponseBudget;
 use super::settings::{
-    AdminApi, GlobalConfig, LimitsConfig, QueryConfig, RequestMemory, TypeAndUnitLabels,
+    AdminApi, GlobalConfig, LimitsConfig, ListLimits, QueryConfig, RequestMemory, TypeAndUnitLabels,
 };
 use super::workers::Workers;
 use promkairos_ingest::{Intake, Pipeline};
@@ -106,7 +106,7 @@ impl AppState {
             metrics,
             traces: Traces::default(),
             pressure,
-            turns: RwLock::default(),
+            turns: RwLock::new(Arc::new(ListPermits::new(ListLimits::default()))),
             unsent: ResponseBudget::default(),
             read_answer_bytes: MAX_READ_RESPONSE_BYTES,
             read_hints: SelectHints::default(),

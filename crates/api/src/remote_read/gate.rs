@@ -2,18 +2,14 @@
 //!
 //! Reads beyond the limit wait for a permit for a bounded time. A body that is being received has none.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use crate::error::ApiError;
 use promkairos_ingest::Intake;
-use promkairos_model::limits::{
-    ANSWER_STALL, MAX_CONCURRENT_READS, READ_WAIT, READS_PER_SAMPLE_READ, RETRY_AFTER,
-};
-use promkairos_storage::StoreError;
+use promkairos_model::limits::{ANSWER_STALL, MAX_CONCURRENT_READS, READ_WAIT, READS_PER_SAMPLE_READ};
+use promkairos_storage::{NoPermit, Permit, Permits};
 use promkairos_telemetry::HttpMetrics;
 
 /// The setting that limits concurrent remote reads.
@@ -45,42 +41,35 @@ impl ReadLimits {
 
 /// Permits for remote reads; further reads wait.
 pub(crate) struct ReadGate {
-    pub(super) all: Arc<Semaphore>,
+    pub(super) all: Permits,
     /// Bodies being received: a slow client holds only the bytes that it sent, and no permit.
     pub(crate) bodies: Intake,
     /// Permits for answers that are in memory whole.
-    pub(super) samples: Arc<Semaphore>,
+    pub(super) samples: Permits,
     pub(super) limits: ReadLimits,
 }
 
 impl ReadGate {
     pub(crate) fn new(limits: ReadLimits) -> Self {
-        Self {
-            all: Arc::new(Semaphore::new(limits.at_once.min(Semaphore::MAX_PERMITS))),
-            bodies: Intake::default(),
-            samples: Arc::new(Semaphore::new(limits.sample_reads())),
-            limits,
-        }
+        let [all, samples] =
+            [limits.at_once, limits.sample_reads()].map(|n| Permits::new(SETTING, n));
+        Self { all, bodies: Intake::default(), samples, limits }
     }
 
     /// Waits for a permit until the time is up.
     pub(super) async fn turn(
         &self,
-        among: &Arc<Semaphore>,
+        among: &Permits,
         deadline: Instant,
         metrics: &HttpMetrics,
-    ) -> Result<OwnedSemaphorePermit, ApiError> {
-        match timeout_at(deadline, among.clone().acquire_owned()).await {
-            Ok(permit) => Ok(permit.expect("the gate is never closed")),
-            Err(_) => {
-                metrics.limits.reached(SETTING);
-                let ReadLimits { at_once, wait, .. } = self.limits;
-                let what = format!(
-                    "no permit within {wait:?}: too many remote reads, of which {at_once} run at a time, \
-                     which is the setting {SETTING}"
-                );
-                Err(StoreError::Unavailable { what, retry_after: RETRY_AFTER }.into())
-            }
-        }
+    ) -> Result<Permit, ApiError> {
+        among.take(1, deadline).await.map_err(|NoPermit { setting }| {
+            let ReadLimits { at_once, wait, .. } = self.limits;
+            let what = format!(
+                "no permit within {wait:?}: too many remote reads, of which {at_once} run at a time, which is the \
+                 setting {setting}"
+            );
+            ApiError::busy(&metrics.limits, setting, what)
+        })
     }
 }

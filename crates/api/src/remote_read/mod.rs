@@ -122,7 +122,7 @@ mod tests {
     use super::gate::{ReadGate, ReadLimits};
     use super::*;
     use crate::proto::v1;
-    use promkairos_model::limits::MAX_CONCURRENT_READS;
+    use promkairos_model::limits::{MAX_CONCURRENT_READS, READ_WAIT};
     use promkairos_model::{Labels, METRIC_NAME, Matcher, TimeRange};
     use promkairos_promql::PatternRoom;
     use promkairos_storage::SharedStore;
@@ -192,7 +192,7 @@ mod tests {
     #[tokio::test]
     async fn frames_are_encoded_by_the_workers() {
         let (state, store) = one_series().await;
-        let permit = state.reads.all.clone().acquire_owned().await.expect("never closed");
+        let permit = state.reads.all.try_take(1).expect("free");
         let places = no_place(&state);
         let watch = Watch::new(&state, "read", []);
         let answer =
@@ -242,13 +242,10 @@ mod tests {
             assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
             assert!(answer.headers().contains_key(RETRY_AFTER));
         };
-        let samples = state.reads.samples.clone();
-        let most = ReadLimits::default().sample_reads() as u32;
-        let all = samples.acquire_many(most).await.expect("open");
+        let all = state.reads.samples.try_take(ReadLimits::default().sample_reads()).expect("free");
         refused(0).await;
         drop(all);
-        let all = state.reads.all.clone();
-        let _all = all.acquire_many(MAX_CONCURRENT_READS as u32).await.expect("open");
+        let _all = state.reads.all.try_take(MAX_CONCURRENT_READS).expect("free");
         refused(0).await;
         refused(1).await;
     }
@@ -265,8 +262,8 @@ mod tests {
                 // Each read gets its permit although no client takes anything of the earlier answers.
                 held.push(read.await.expect("an answer").into_body());
             }
-            let all = state.reads.all.acquire_many(MAX_CONCURRENT_READS as u32).await;
-            drop(all.expect("never closed"));
+            let all = state.reads.all.take(MAX_CONCURRENT_READS, Instant::now() + READ_WAIT).await;
+            drop(all.expect("given back"));
             for body in held {
                 let taken = axum::body::to_bytes(body, usize::MAX).await;
                 taken.expect_err("a part must not pass for the whole");

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use axum::body::Body;
 use bytes::Bytes;
 use futures::stream::{self, Stream, StreamExt};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tracing::Instrument;
 
@@ -22,7 +21,7 @@ use crate::{ApiError, AppState};
 use promkairos_model::limits::ANSWER_PIECE_BYTES;
 use promkairos_model::{Labels, TimeRange};
 use promkairos_promql::PatternRoom;
-use promkairos_storage::{SelectHints, SharedStore};
+use promkairos_storage::{Permit, SelectHints, SharedStore};
 
 use super::frames::push_series;
 use super::named::named;
@@ -38,7 +37,7 @@ pub(super) async fn start(
     state: Arc<AppState>,
     store: SharedStore,
     queries: Vec<Query>,
-    until_sent: (OwnedSemaphorePermit, Watch, PatternRoom),
+    until_sent: (Permit, Watch, PatternRoom),
 ) -> Result<Body, ApiError> {
     let (sender, mut receiver) = channel(1);
     let counters = state.clone();
@@ -66,11 +65,7 @@ pub(super) async fn start(
 }
 
 /// Streams a complete answer in pieces; `permits` are released when the last piece is taken.
-pub(super) fn whole(
-    state: Arc<AppState>,
-    block: Vec<u8>,
-    permits: [OwnedSemaphorePermit; 2],
-) -> Body {
+pub(super) fn whole(state: Arc<AppState>, block: Vec<u8>, permits: [Permit; 2]) -> Body {
     let (sender, receiver) = channel(1);
     let stall = state.reads.limits.stall;
     tokio::spawn(async move {
