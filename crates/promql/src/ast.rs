@@ -5,6 +5,7 @@
 //! the labels of `info`), and [`Binary::matching`] is `Some` exactly between two instant vectors.
 //! The engine evaluates trees and the printer writes them as text; neither is here.
 
+use super::named_enum::named_enum;
 use super::names::Names;
 use super::operator::{Aggregator, BinaryOp, Sign};
 use super::position::Span;
@@ -88,13 +89,14 @@ pub enum At {
     End,
 }
 
-/// The values at the edges of a window, which otherwise holds only the points inside it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Edges {
-    /// `anchored`: values at both edges, taken from the points before them.
-    Anchored,
-    /// `smoothed`: values at both edges, interpolated.
-    Smoothed,
+named_enum! {
+    /// The values at the edges of a window, which otherwise holds only the points inside it.
+    pub enum Edges {
+        /// Values at both edges, taken from the points before them.
+        Anchored = "anchored",
+        /// Values at both edges, interpolated.
+        Smoothed = "smoothed",
+    }
 }
 
 /// Selects the points of each series in a window.
@@ -243,16 +245,6 @@ pub struct Paren {
     pub expr: Box<Expr>,
     /// The span in the text, with the parentheses.
     pub span: Span,
-}
-
-impl Edges {
-    /// The keyword.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Anchored => "anchored",
-            Self::Smoothed => "smoothed",
-        }
-    }
 }
 
 impl Expr {

@@ -4,6 +4,7 @@
 //! it gets its value when a query runs: [`Duration::resolve`]. Values are seconds while they are
 //! computed, and whole milliseconds afterwards.
 
+use super::named_enum::named_enum;
 use super::numbers::Number;
 use super::operator::Sign;
 use super::position::Span;
@@ -46,36 +47,20 @@ pub enum DurationForm {
     Arithmetic(DurationOp, Duration, Duration),
 }
 
-/// An operator between durations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DurationOp {
-    /// `+`
-    Add,
-    /// `-`
-    Sub,
-    /// `*`
-    Mul,
-    /// `/`
-    Div,
-    /// `%`
-    Mod,
-    /// `^`
-    Pow,
+named_enum! {
+    /// An operator between durations.
+    #[expect(missing_docs, reason = "the names say it")]
+    pub enum DurationOp {
+        Add = "+",
+        Sub = "-",
+        Mul = "*",
+        Div = "/",
+        Mod = "%",
+        Pow = "^",
+    }
 }
 
 impl DurationOp {
-    /// The text of the operator.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Add => "+",
-            Self::Sub => "-",
-            Self::Mul => "*",
-            Self::Div => "/",
-            Self::Mod => "%",
-            Self::Pow => "^",
-        }
-    }
-
     /// The precedence; higher binds tighter. Only `^` is right-associative.
     pub const fn precedence(self) -> u8 {
         match self {

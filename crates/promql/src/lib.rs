@@ -25,6 +25,7 @@ mod go_math;
 pub mod histogram;
 mod labelset;
 mod lexer;
+mod named_enum;
 mod names;
 mod numbers;
 mod operator;

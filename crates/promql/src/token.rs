@@ -2,6 +2,7 @@
 //!
 //! A token has its kind and its span; its text is in the query.
 
+use super::named_enum::named_enum;
 use super::operator::{Aggregator, BinaryOp};
 use super::position::Span;
 use super::strings::quoted;
@@ -46,75 +47,52 @@ pub(crate) enum Kind {
     QueryTime(QueryTime),
 }
 
-/// Keywords that modify a selector, an operator or an aggregation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keyword {
-    Anchored,
-    Bool,
-    By,
-    Fill,
-    FillLeft,
-    FillRight,
-    GroupLeft,
-    GroupRight,
-    Ignoring,
-    Offset,
-    On,
-    Smoothed,
-    Without,
+named_enum! {
+    /// Keywords that modify a selector, an operator or an aggregation.
+    pub(crate) enum Keyword {
+        Anchored = "anchored",
+        Bool = "bool",
+        By = "by",
+        Fill = "fill",
+        FillLeft = "fill_left",
+        FillRight = "fill_right",
+        GroupLeft = "group_left",
+        GroupRight = "group_right",
+        Ignoring = "ignoring",
+        Offset = "offset",
+        On = "on",
+        Smoothed = "smoothed",
+        Without = "without",
+    }
 }
 
-/// Functions that are tokens of their own, because they also occur after `@` and in durations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum QueryTime {
-    Start,
-    End,
-    Step,
-    Range,
-    MaxOf,
-    MinOf,
+named_enum! {
+    /// Functions that are tokens of their own, because they also occur after `@` and in durations.
+    pub(crate) enum QueryTime {
+        Start = "start",
+        End = "end",
+        Step = "step",
+        Range = "range",
+        MaxOf = "max_of",
+        MinOf = "min_of",
+    }
 }
 
 impl Kind {
     /// The kind of a name in lower case, if it is a word of the language.
     pub(crate) fn of_word(word: &str) -> Option<Self> {
-        if let Some(&op) = Aggregator::ALL.iter().find(|op| op.name() == word) {
-            return Some(Self::Aggregator(op));
-        }
-        Some(match word {
-            "and" => Self::Operator(BinaryOp::And),
-            "or" => Self::Operator(BinaryOp::Or),
-            "unless" => Self::Operator(BinaryOp::Unless),
-            "atan2" => Self::Operator(BinaryOp::Atan2),
-            "anchored" => Self::Keyword(Keyword::Anchored),
-            "bool" => Self::Keyword(Keyword::Bool),
-            "by" => Self::Keyword(Keyword::By),
-            "fill" => Self::Keyword(Keyword::Fill),
-            "fill_left" => Self::Keyword(Keyword::FillLeft),
-            "fill_right" => Self::Keyword(Keyword::FillRight),
-            "group_left" => Self::Keyword(Keyword::GroupLeft),
-            "group_right" => Self::Keyword(Keyword::GroupRight),
-            "ignoring" => Self::Keyword(Keyword::Ignoring),
-            "offset" => Self::Keyword(Keyword::Offset),
-            "on" => Self::Keyword(Keyword::On),
-            "smoothed" => Self::Keyword(Keyword::Smoothed),
-            "without" => Self::Keyword(Keyword::Without),
-            "start" => Self::QueryTime(QueryTime::Start),
-            "end" => Self::QueryTime(QueryTime::End),
-            "inf" | "nan" => Self::Number,
-            _ => return Self::of_duration_word(word),
-        })
+        let keyword = || Keyword::named(word).map(Self::Keyword);
+        let operator = || BinaryOp::named(word).map(Self::Operator);
+        let query_time = || QueryTime::named(word).map(Self::QueryTime);
+        let number = || matches!(word, "inf" | "nan").then_some(Self::Number);
+        let aggregator = Aggregator::named(word).map(Self::Aggregator);
+        aggregator.or_else(keyword).or_else(operator).or_else(query_time).or_else(number)
     }
 
     /// Like `of_word`, but only for the words of durations.
     pub(crate) fn of_duration_word(word: &str) -> Option<Self> {
-        Some(Self::QueryTime(match word {
-            "step" => QueryTime::Step,
-            "range" => QueryTime::Range,
-            "max_of" => QueryTime::MaxOf,
-            "min_of" => QueryTime::MinOf,
-            _ => return None,
-        }))
+        let word = QueryTime::named(word)?;
+        (!matches!(word, QueryTime::Start | QueryTime::End)).then_some(Self::QueryTime(word))
     }
 
     /// Whether a token of this kind can be the name of a metric.

@@ -1,18 +1,19 @@
 //! What an expression gives: a scalar, an instant vector, a range vector or a string.
 
-use std::fmt;
+use super::named_enum::named_enum;
 
-/// The type of a value. `Display` is its short name; errors use [`ValueType::documented`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ValueType {
-    /// One number.
-    Scalar,
-    /// Series with one point each, all at one time.
-    Vector,
-    /// Series with points over a window.
-    Matrix,
-    /// A string.
-    String,
+named_enum! {
+    /// The type of a value. Its name is the short one; errors use [`ValueType::documented`].
+    pub enum ValueType {
+        /// One number.
+        Scalar = "scalar",
+        /// Series with one point each, all at one time.
+        Vector = "vector",
+        /// Series with points over a window.
+        Matrix = "matrix",
+        /// A string.
+        String = "string",
+    }
 }
 
 impl ValueType {
@@ -24,16 +25,5 @@ impl ValueType {
             Self::Matrix => "range vector",
             Self::String => "string",
         }
-    }
-}
-
-impl fmt::Display for ValueType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Scalar => "scalar",
-            Self::Vector => "vector",
-            Self::Matrix => "matrix",
-            Self::String => "string",
-        })
     }
 }

@@ -4,7 +4,7 @@
 
 use super::super::ast::{Duration, DurationExpr, DurationForm, DurationOp, Number};
 use super::super::duration::out_of_range;
-use super::super::operator::{BinaryOp, Sign};
+use super::super::operator::Sign;
 use super::super::position::Span;
 use super::super::token::{Kind, QueryTime};
 use super::{Context, Parsed, Parser};
@@ -193,13 +193,6 @@ fn computed(form: DurationForm, span: Span) -> Duration {
 }
 
 fn duration_op(kind: Kind) -> Option<DurationOp> {
-    Some(match kind {
-        Kind::Operator(BinaryOp::Add) => DurationOp::Add,
-        Kind::Operator(BinaryOp::Sub) => DurationOp::Sub,
-        Kind::Operator(BinaryOp::Mul) => DurationOp::Mul,
-        Kind::Operator(BinaryOp::Div) => DurationOp::Div,
-        Kind::Operator(BinaryOp::Mod) => DurationOp::Mod,
-        Kind::Operator(BinaryOp::Pow) => DurationOp::Pow,
-        _ => return None,
-    })
+    let Kind::Operator(op) = kind else { return None };
+    DurationOp::named(op.name())
 }
