@@ -1,8 +1,7 @@
 //! The notes, the severity of each, and their texts, which are the same as in Prometheus.
 
-use std::fmt;
-
 use crate::format::general;
+use crate::named_enum::named_enum;
 use crate::strings::quoted;
 
 /// A warning says that the result is probably wrong, an info that it may be.
@@ -14,44 +13,126 @@ pub enum Severity {
     Info,
 }
 
-/// The operation on histograms whose layouts or hints disagree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum HistogramOperation {
-    /// `+`
-    Addition,
-    /// `-`
-    Subtraction,
-    /// `sum`, `avg` and similar functions.
-    Aggregation,
+named_enum! {
+    /// The operation on histograms whose layouts or hints disagree.
+    #[derive(PartialOrd, Ord)]
+    pub enum HistogramOperation {
+        /// `+`
+        Addition = "addition",
+        /// `-`
+        Subtraction = "subtraction",
+        /// `sum`, `avg` and similar functions.
+        Aggregation = "aggregation",
+    }
 }
 
-/// A note. `metric` is the metric's name, which may be empty.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "the texts below say it")]
+/// A note; `Display` is its text without its place in the query. `metric` is the metric's name, which may be empty.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+#[expect(missing_docs, reason = "the texts say it")]
 pub enum Note {
+    #[error("PromQL warning: quantile value should be between 0 and 1, got {got}")]
     InvalidQuantile { got: String },
+    #[error(
+        "PromQL warning: ratio value should be between -1 and 1, got {got}, capping to {capped}"
+    )]
     InvalidRatio { got: String, capped: String },
+    #[error("PromQL warning: strategy should be 0, 1, or 2 (default), using 2, got {got}")]
     InvalidIntegralStrategy { got: String },
+    #[error(
+        "PromQL warning: bucket label \"le\" is missing or has a malformed value of {}{}",
+        quoted(le),
+        for_metric(metric)
+    )]
     BadBucketLabel { le: String, metric: String },
+    #[error(
+        "PromQL warning: encountered a mix of histograms and floats for metric name {}",
+        quoted(metric)
+    )]
     MixedFloatsHistograms { metric: String },
+    #[error("PromQL warning: encountered a mix of histograms and floats for aggregation")]
     MixedFloatsHistogramsInAggregation,
+    #[error(
+        "PromQL warning: vector contains a mix of classic and native histograms{}",
+        for_metric(metric)
+    )]
     MixedClassicNative { metric: String },
+    #[error("PromQL warning: this native histogram metric is not a counter: {}", quoted(metric))]
     NotCounterHistogram { metric: String },
+    #[error("PromQL warning: this native histogram metric is not a gauge: {}", quoted(metric))]
     NotGaugeHistogram { metric: String },
+    #[error(
+        "PromQL warning: vector contains a mix of histograms with exponential and custom buckets \
+         schemas for metric name {}",
+        quoted(metric)
+    )]
     MixedExponentialCustom { metric: String },
+    #[error(
+        "PromQL warning: incompatible bucket layout encountered for binary operator {operator}"
+    )]
     IncompatibleBucketLayout { operator: &'static str },
+    #[error(
+        "PromQL warning: sort is ineffective for range queries since results are always ordered \
+         by labels"
+    )]
     SortInRangeQuery,
+    #[error("PromQL warning: conflicting counter resets during histogram {operation}")]
     CollidingResets { operation: HistogramOperation },
+    #[error(
+        "PromQL warning: sample has start time that overlaps with previous sample timestamp for \
+         metric {}",
+        quoted(metric)
+    )]
     OverlappingStartTime { metric: String },
+    #[error(
+        "PromQL info: metric might not be a counter, name does not end in \
+         _total/_sum/_count/_bucket: {}",
+        quoted(metric)
+    )]
     PossibleNonCounter { metric: String },
+    #[error(
+        "PromQL info: metric might not be a counter, __type__ label is not set to \"counter\" or \
+         \"histogram\", got {}: {}",
+        quoted(kind),
+        quoted(metric)
+    )]
     PossibleNonCounterType { metric: String, kind: String },
+    #[error(
+        "PromQL info: input to histogram_quantile needed to be fixed for monotonicity \
+         (see https://prometheus.io/docs/prometheus/latest/querying/functions/\
+         #histogram_quantile){}",
+        for_metric(metric)
+    )]
     ForcedMonotonicity { metric: String },
+    #[error(
+        "PromQL info: incompatible sample types encountered for binary operator \"{operator}\": \
+         {left} {operator} {right}"
+    )]
     IncompatibleTypes { left: &'static str, operator: &'static str, right: &'static str },
+    #[error("PromQL info: ignored histogram in {aggregation} aggregation")]
     HistogramIgnoredInAggregation { aggregation: &'static str },
+    #[error(
+        "PromQL info: ignored histograms in a range containing both floats and histograms for \
+         metric name {}",
+        quoted(metric)
+    )]
     HistogramIgnoredInMixedRange { metric: String },
+    #[error(
+        "PromQL info: input to histogram_quantile has NaN observations, result is NaN{}",
+        for_metric(metric)
+    )]
     NanQuantile { metric: String },
+    #[error(
+        "PromQL info: input to histogram_quantile has NaN observations, result is skewed higher{}",
+        for_metric(metric)
+    )]
     NanSkewsQuantile { metric: String },
+    #[error(
+        "PromQL info: input to histogram_fraction has NaN observations, which are excluded from \
+         all fractions{}",
+        for_metric(metric)
+    )]
     NanInFraction { metric: String },
+    #[error("PromQL info: mismatched custom buckets were reconciled during {operation}")]
     ReconciledBounds { operation: HistogramOperation },
 }
 
@@ -89,156 +170,7 @@ impl Note {
     }
 }
 
-impl fmt::Display for HistogramOperation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Addition => "addition",
-            Self::Subtraction => "subtraction",
-            Self::Aggregation => "aggregation",
-        })
-    }
-}
-
 /// ` for metric name "…"`, or nothing if the name is empty.
-struct ForMetric<'a>(&'a str);
-
-impl fmt::Display for ForMetric<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() { Ok(()) } else { write!(f, " for metric name {}", quoted(self.0)) }
-    }
-}
-
-/// The text without its place in the query.
-impl fmt::Display for Note {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.severity() {
-            Severity::Warning => {
-                f.write_str("PromQL warning: ")?;
-                self.warning(f)
-            }
-            Severity::Info => {
-                f.write_str("PromQL info: ")?;
-                self.info(f)
-            }
-        }
-    }
-}
-
-impl Note {
-    fn warning(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const MIX: &str = "encountered a mix of histograms and floats for";
-        match self {
-            Self::InvalidQuantile { got } => {
-                write!(f, "quantile value should be between 0 and 1, got {got}")
-            }
-            Self::InvalidRatio { got, capped } => {
-                write!(f, "ratio value should be between -1 and 1, got {got}, capping to {capped}")
-            }
-            Self::InvalidIntegralStrategy { got } => {
-                write!(f, "strategy should be 0, 1, or 2 (default), using 2, got {got}")
-            }
-            Self::BadBucketLabel { le, metric } => write!(
-                f,
-                "bucket label \"le\" is missing or has a malformed value of {}{}",
-                quoted(le),
-                ForMetric(metric)
-            ),
-            Self::MixedFloatsHistograms { metric } => {
-                write!(f, "{MIX} metric name {}", quoted(metric))
-            }
-            Self::MixedFloatsHistogramsInAggregation => write!(f, "{MIX} aggregation"),
-            Self::MixedClassicNative { metric } => write!(
-                f,
-                "vector contains a mix of classic and native histograms{}",
-                ForMetric(metric)
-            ),
-            Self::NotCounterHistogram { metric } => {
-                write!(f, "this native histogram metric is not a counter: {}", quoted(metric))
-            }
-            Self::NotGaugeHistogram { metric } => {
-                write!(f, "this native histogram metric is not a gauge: {}", quoted(metric))
-            }
-            Self::MixedExponentialCustom { metric } => write!(
-                f,
-                "vector contains a mix of histograms with exponential and custom buckets schemas \
-                 for metric name {}",
-                quoted(metric)
-            ),
-            Self::IncompatibleBucketLayout { operator } => {
-                write!(f, "incompatible bucket layout encountered for binary operator {operator}")
-            }
-            Self::SortInRangeQuery => f.write_str(
-                "sort is ineffective for range queries since results are always ordered by labels",
-            ),
-            Self::CollidingResets { operation } => {
-                write!(f, "conflicting counter resets during histogram {operation}")
-            }
-            Self::OverlappingStartTime { metric } => write!(
-                f,
-                "sample has start time that overlaps with previous sample timestamp for metric {}",
-                quoted(metric)
-            ),
-            // Infos have no warning text.
-            _ => Ok(()),
-        }
-    }
-
-    fn info(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NON_COUNTER: &str = "metric might not be a counter,";
-        const QUANTILE: &str = "input to histogram_quantile";
-        match self {
-            Self::PossibleNonCounter { metric } => write!(
-                f,
-                "{NON_COUNTER} name does not end in _total/_sum/_count/_bucket: {}",
-                quoted(metric)
-            ),
-            Self::PossibleNonCounterType { metric, kind } => write!(
-                f,
-                "{NON_COUNTER} __type__ label is not set to \"counter\" or \"histogram\", \
-                 got {}: {}",
-                quoted(kind),
-                quoted(metric)
-            ),
-            Self::ForcedMonotonicity { metric } => write!(
-                f,
-                "{QUANTILE} needed to be fixed for monotonicity \
-                 (see https://prometheus.io/docs/prometheus/latest/querying/functions/\
-                 #histogram_quantile){}",
-                ForMetric(metric)
-            ),
-            Self::IncompatibleTypes { left, operator, right } => write!(
-                f,
-                "incompatible sample types encountered for binary operator \"{operator}\": \
-                 {left} {operator} {right}"
-            ),
-            Self::HistogramIgnoredInAggregation { aggregation } => {
-                write!(f, "ignored histogram in {aggregation} aggregation")
-            }
-            Self::HistogramIgnoredInMixedRange { metric } => write!(
-                f,
-                "ignored histograms in a range containing both floats and histograms for metric \
-                 name {}",
-                quoted(metric)
-            ),
-            Self::NanQuantile { metric } => {
-                write!(f, "{QUANTILE} has NaN observations, result is NaN{}", ForMetric(metric))
-            }
-            Self::NanSkewsQuantile { metric } => write!(
-                f,
-                "{QUANTILE} has NaN observations, result is skewed higher{}",
-                ForMetric(metric)
-            ),
-            Self::NanInFraction { metric } => write!(
-                f,
-                "input to histogram_fraction has NaN observations, which are excluded from all \
-                 fractions{}",
-                ForMetric(metric)
-            ),
-            Self::ReconciledBounds { operation } => {
-                write!(f, "mismatched custom buckets were reconciled during {operation}")
-            }
-            // Warnings have no info text.
-            _ => Ok(()),
-        }
-    }
+fn for_metric(metric: &str) -> String {
+    if metric.is_empty() { String::new() } else { format!(" for metric name {}", quoted(metric)) }
 }
