@@ -5,8 +5,7 @@
 //! checks run in the order of Prometheus, because only the first error is returned.
 
 use super::ast::{
-    Aggregate, Binary, Call, Cardinality, Comparison, Expr, MatchLabels, Subquery, Unary,
-    VectorSelector,
+    Aggregate, Binary, Call, Cardinality, Comparison, Expr, MatchLabels, Unary, VectorSelector,
 };
 use super::operator::Aggregator;
 use super::parse_error::ParseError;
@@ -35,7 +34,10 @@ impl Checker<'_> {
             Expr::Matrix(matrix) => self.selector(&matrix.selector),
             Expr::Subquery(subquery) => {
                 self.expr(&mut subquery.expr)?;
-                self.subquery(subquery)
+                let inner = subquery.expr.value_type();
+                self.ensure(inner == ValueType::Vector, subquery.span, || {
+                    format!("subquery is only allowed on instant vector, got {inner} instead")
+                })
             }
             Expr::Call(call) => self.call(call),
             Expr::Aggregate(aggregate) => self.aggregate(aggregate),
@@ -52,13 +54,6 @@ impl Checker<'_> {
         }
     }
 
-    fn subquery(&self, subquery: &Subquery) -> Checked {
-        let inner = subquery.expr.value_type();
-        self.ensure(inner == ValueType::Vector, subquery.span, || {
-            format!("subquery is only allowed on instant vector, got {inner} instead")
-        })
-    }
-
     fn unary(&self, unary: &Unary) -> Checked {
         let inner = unary.expr.value_type();
         self.ensure(is_number(inner), unary.span, || {
@@ -72,14 +67,12 @@ impl Checker<'_> {
 
     fn selector(&self, selector: &VectorSelector) -> Checked {
         if let (Some(name), [inside @ .., _]) = (&selector.name, &*selector.matchers) {
-            return match inside.iter().find(|matcher| matcher.name() == METRIC_NAME) {
-                None => Ok(()),
-                Some(second) => {
-                    let (name, second) = (quoted(name), quoted(second.value()));
-                    let message = format!("metric name must not be set twice: {name} or {second}");
-                    Err(self.error(selector.span, message))
-                }
+            let Some(second) = inside.iter().find(|matcher| matcher.name() == METRIC_NAME) else {
+                return Ok(());
             };
+            let (name, second) = (quoted(name), quoted(second.value()));
+            let message = format!("metric name must not be set twice: {name} or {second}");
+            return Err(self.error(selector.span, message));
         }
         let selects_all = selector.matchers.iter().all(Matcher::matches_empty);
         self.ensure(!selects_all, selector.span, || {
@@ -130,22 +123,22 @@ impl Checker<'_> {
 
     fn argument_count(&self, call: &Call) -> Checked {
         let signature = call.function.signature();
-        let (name, got, most) = (signature.name, call.args.len(), signature.args.len());
-        let wrong = |wanted: &str, count: usize| {
-            let message =
-                format!("expected {wanted}{count} argument(s) in call to \"{name}\", got {got}");
-            Err(self.error(call.span, message))
+        let (got, all) = (call.args.len(), signature.args.len());
+        let (least, most) = match signature.variadic {
+            0 => (all, all),
+            repeats => {
+                (all - 1, usize::try_from(repeats).map_or(usize::MAX, |more| all - 1 + more))
+            }
         };
-        let Ok(repeats) = usize::try_from(signature.variadic) else {
-            return if got + 1 < most { wrong("at least ", most - 1) } else { Ok(()) };
+        let (wanted, count) = match (least == most, got) {
+            (true, _) => ("", all),
+            (false, _) if got < least => ("at least ", least),
+            (false, _) => ("at most ", most),
         };
-        match repeats {
-            0 if got != most => wrong("", most),
-            0 => Ok(()),
-            _ if got + 1 < most => wrong("at least ", most - 1),
-            _ if got > most - 1 + repeats => wrong("at most ", most - 1 + repeats),
-            _ => Ok(()),
-        }
+        self.ensure((least..=most).contains(&got), call.span, || {
+            let name = signature.name;
+            format!("expected {wanted}{count} argument(s) in call to \"{name}\", got {got}")
+        })
     }
 
     fn binary(&self, binary: &mut Binary) -> Checked {
@@ -179,15 +172,11 @@ impl Checker<'_> {
     fn included_labels(&self, binary: &Binary) -> Checked {
         let Some(matching) = &binary.matching else { return Ok(()) };
         let MatchLabels::On(on) = &matching.labels else { return Ok(()) };
-        match on.iter().find(|label| matching.include.contains(label)) {
-            None => Ok(()),
-            Some(label) => {
-                let label = quoted(label);
-                let message =
-                    format!("label {label} must not occur in ON and GROUP clause at once");
-                Err(self.error(self.operator_span(binary), message))
-            }
-        }
+        let both = on.iter().find(|label| matching.include.contains(label));
+        self.ensure(both.is_none(), self.operator_span(binary), || {
+            let label = both.map(|label| quoted(label)).unwrap_or_default();
+            format!("label {label} must not occur in ON and GROUP clause at once")
+        })
     }
 
     fn set_operation(&self, binary: &mut Binary) -> Checked {

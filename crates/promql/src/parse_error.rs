@@ -24,6 +24,13 @@ impl ParseError {
     }
 }
 
+/// For functions that return an error that is not boxed.
+impl From<Box<Self>> for ParseError {
+    fn from(error: Box<Self>) -> Self {
+        *error
+    }
+}
+
 fn line_column(place: Option<LineColumn>) -> String {
     place.map_or_else(|| "unknown position".into(), |place| place.to_string())
 }

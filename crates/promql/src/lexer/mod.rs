@@ -91,25 +91,20 @@ impl<'a> Lexer<'a> {
             ' ' | '\t' | '\n' | '\r' => return Ok(None),
             ',' => Kind::Comma,
             '@' => Kind::At,
-            '=' => match self.peek() {
-                Some('=') => self.longer(BinaryOp::Equal),
-                Some('~') => return Err(self.error("unexpected character after '=': '~'")),
-                _ => Kind::Assign,
-            },
-            '!' => match self.bump() {
-                Some('=') => Kind::Operator(BinaryOp::NotEqual),
-                other => return Err(self.error(format!("{AFTER_BANG}: {}", quoted_char(other)))),
-            },
-            '<' => match self.peek() {
-                Some('=') => self.longer(BinaryOp::LessOrEqual),
-                Some('/') => self.longer(BinaryOp::TrimUpper),
-                _ => Kind::Operator(BinaryOp::Less),
-            },
-            '>' => match self.peek() {
-                Some('=') => self.longer(BinaryOp::GreaterOrEqual),
-                Some('/') => self.longer(BinaryOp::TrimLower),
-                _ => Kind::Operator(BinaryOp::Greater),
-            },
+            '=' if self.take('=') => Kind::Operator(BinaryOp::Equal),
+            '=' if self.peek() == Some('~') => return Err(self.unexpected(" after '='", Some('~'))),
+            '=' => Kind::Assign,
+            '!' if self.take('=') => Kind::Operator(BinaryOp::NotEqual),
+            '!' => {
+                let other = self.bump();
+                return Err(self.unexpected(" after '!'", other));
+            }
+            '<' if self.take('=') => Kind::Operator(BinaryOp::LessOrEqual),
+            '<' if self.take('/') => Kind::Operator(BinaryOp::TrimUpper),
+            '<' => Kind::Operator(BinaryOp::Less),
+            '>' if self.take('=') => Kind::Operator(BinaryOp::GreaterOrEqual),
+            '>' if self.take('/') => Kind::Operator(BinaryOp::TrimLower),
+            '>' => Kind::Operator(BinaryOp::Greater),
             '"' | '\'' | '`' => return self.string(c).map(Some),
             '(' | ')' => return self.paren(c).map(Some),
             '{' => {
@@ -125,11 +120,7 @@ impl<'a> Lexer<'a> {
             c if self.names.starts(c) || c == ':' => return self.word(c).map(Some),
             c => match arithmetic(c) {
                 Some(op) => Kind::Operator(op),
-                None => {
-                    return Err(
-                        self.error(format!("unexpected character: {}", quoted_char(Some(c))))
-                    );
-                }
+                None => return Err(self.unexpected("", Some(c))),
             },
         }))
     }
@@ -144,14 +135,12 @@ impl<'a> Lexer<'a> {
             ',' => Kind::Comma,
             '=' if self.take('~') => Kind::RegexMatch,
             '=' => Kind::Assign,
-            '!' => match self.bump() {
-                Some('~') => Kind::RegexMismatch,
-                Some('=') => Kind::Operator(BinaryOp::NotEqual),
-                other => {
-                    let other = quoted_char(other);
-                    return Err(self.error(format!("{AFTER_BANG} inside braces: {other}")));
-                }
-            },
+            '!' if self.take('~') => Kind::RegexMismatch,
+            '!' if self.take('=') => Kind::Operator(BinaryOp::NotEqual),
+            '!' => {
+                let other = self.bump();
+                return Err(self.unexpected(" after '!' inside braces", other));
+            }
             '"' | '\'' | '`' => return self.string(c).map(Some),
             '{' => return Err(self.error("unexpected left brace '{'")),
             '}' => {
@@ -162,10 +151,7 @@ impl<'a> Lexer<'a> {
                 self.take_name(|_| false);
                 Kind::Identifier
             }
-            c => {
-                let c = quoted_char(Some(c));
-                return Err(self.error(format!("unexpected character inside braces: {c}")));
-            }
+            c => return Err(self.unexpected(" inside braces", Some(c))),
         }))
     }
 
@@ -200,9 +186,7 @@ impl<'a> Lexer<'a> {
                     return Ok(Some(Kind::Operator(op)));
                 }
                 let Some(word) = self.duration_word(c) else {
-                    let c = quoted_char(Some(c));
-                    let message = format!("unexpected character in duration expression: {c}");
-                    return Err(self.error(message));
+                    return Err(self.unexpected(" in duration expression", Some(c)));
                 };
                 self.seen_duration = true;
                 word
@@ -284,11 +268,6 @@ impl<'a> Lexer<'a> {
         None
     }
 
-    fn longer(&mut self, op: BinaryOp) -> Kind {
-        self.bump();
-        Kind::Operator(op)
-    }
-
     fn starts_number(&self, c: char) -> bool {
         c.is_ascii_digit() || (c == '.' && self.peek().is_some_and(|c| c.is_ascii_digit()))
     }
@@ -328,6 +307,11 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// An error about a character that is not valid at this place.
+    fn unexpected(&self, place: &str, c: Option<char>) -> Box<ParseError> {
+        self.error(format!("unexpected character{place}: {}", quoted_char(c)))
+    }
+
     /// An error about the current token.
     fn error(&self, message: impl Into<String>) -> Box<ParseError> {
         ParseError::at(self.query, Span::new(self.start, self.query.len()), message)
@@ -338,8 +322,6 @@ impl<'a> Lexer<'a> {
         ParseError::at(self.query, Span::new(self.at, self.query.len()), message)
     }
 }
-
-const AFTER_BANG: &str = "unexpected character after '!'";
 
 fn arithmetic(c: char) -> Option<BinaryOp> {
     Some(match c {

@@ -3,12 +3,11 @@
 //! The functions here recurse with the nesting of the text. Each is short and passes boxes, so
 //! that a level takes little of the stack.
 
-use super::super::ast::{Binary, Expr, Paren, Unary};
+use super::super::ast::{Binary, Comparison, Expr, Matching, Paren, Unary};
 use super::super::features::Features;
 use super::super::operator::{BinaryOp, Sign};
 use super::super::position::Span;
 use super::super::token::Kind;
-use super::matching::Modifiers;
 use super::{Parsed, Parser};
 
 impl Parser<'_> {
@@ -53,9 +52,8 @@ impl Parser<'_> {
         op: BinaryOp,
         lhs: Box<Expr>,
         rhs: Box<Expr>,
-        modifiers: Modifiers,
+        (matching, comparison): (Matching, Comparison),
     ) -> Parsed<Box<Expr>> {
-        let Modifiers { matching, comparison } = modifiers;
         let span = lhs.span().to(rhs.span());
         self.grow(span)?;
         if matching.has_fill() && self.syntax.features == Features::Stable {

@@ -6,12 +6,6 @@ use super::super::ast::{Cardinality, Comparison, MatchLabels, Matching};
 use super::super::token::{Keyword, Kind};
 use super::{Parsed, Parser};
 
-/// The modifiers of an operator.
-pub(super) struct Modifiers {
-    pub(super) matching: Matching,
-    pub(super) comparison: Comparison,
-}
-
 impl Matching {
     pub(crate) fn has_fill(&self) -> bool {
         self.fill_left.is_some() || self.fill_right.is_some()
@@ -19,7 +13,8 @@ impl Matching {
 }
 
 impl Parser<'_> {
-    pub(super) fn matching(&mut self) -> Parsed<Modifiers> {
+    /// The modifiers of an operator.
+    pub(super) fn matching(&mut self) -> Parsed<(Matching, Comparison)> {
         let bool = self.keyword(Keyword::Bool)?;
         let comparison = if bool { Comparison::Bool } else { Comparison::Filter };
         let mut matching = Matching {
@@ -40,7 +35,7 @@ impl Parser<'_> {
             self.group_side(&mut matching)?;
         }
         self.fill(&mut matching)?;
-        Ok(Modifiers { matching, comparison })
+        Ok((matching, comparison))
     }
 
     fn group_side(&mut self, matching: &mut Matching) -> Parsed<()> {
@@ -63,15 +58,14 @@ impl Parser<'_> {
         if self.keyword(Keyword::Fill)? {
             let value = self.fill_value()?;
             (matching.fill_left, matching.fill_right) = (Some(value), Some(value));
-        } else if self.keyword(Keyword::FillLeft)? {
-            matching.fill_left = Some(self.fill_value()?);
-            if self.keyword(Keyword::FillRight)? {
-                matching.fill_right = Some(self.fill_value()?);
-            }
-        } else if self.keyword(Keyword::FillRight)? {
-            matching.fill_right = Some(self.fill_value()?);
-            if self.keyword(Keyword::FillLeft)? {
+            return Ok(());
+        }
+        // Each side once, in either order.
+        for _ in 0..2 {
+            if matching.fill_left.is_none() && self.keyword(Keyword::FillLeft)? {
                 matching.fill_left = Some(self.fill_value()?);
+            } else if matching.fill_right.is_none() && self.keyword(Keyword::FillRight)? {
+                matching.fill_right = Some(self.fill_value()?);
             }
         }
         Ok(())

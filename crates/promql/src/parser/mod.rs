@@ -41,7 +41,14 @@ pub fn parse_with(
     syntax: impl Into<Syntax>,
     patterns: &mut PatternSet,
 ) -> Result<Expr, ParseError> {
-    expression(query, syntax.into(), patterns).map_err(|error| *error)
+    let mut parser = Parser::new(query, syntax.into(), patterns)?;
+    if parser.peek()?.kind == Kind::End {
+        return Err(*parser.error(Span::default(), "no expression found in input"));
+    }
+    let mut expr = parser.expr()?;
+    parser.end()?;
+    check(query, &mut expr)?;
+    Ok(*expr)
 }
 
 /// Parses a selector without time: `name{label="value"}`. It may select everything.
@@ -57,32 +64,11 @@ pub fn parse_selector_with(
     syntax: impl Into<Syntax>,
     patterns: &mut PatternSet,
 ) -> Result<Vec<Matcher>, ParseError> {
-    matchers(query, sharers, syntax.into(), patterns).map_err(|error| *error)
-}
-
-fn expression(query: &str, syntax: Syntax, patterns: &mut PatternSet) -> Parsed<Expr> {
-    let mut parser = Parser::new(query, syntax, patterns)?;
-    if parser.peek()?.kind == Kind::End {
-        let start = Span::new(0, 0);
-        return Err(ParseError::at(query, start, "no expression found in input"));
-    }
-    let mut expr = parser.expr()?;
-    parser.end()?;
-    check(query, &mut expr)?;
-    Ok(*expr)
-}
-
-fn matchers(
-    query: &str,
-    sharers: usize,
-    syntax: Syntax,
-    patterns: &mut PatternSet,
-) -> Parsed<Vec<Matcher>> {
-    let mut parser = Parser::new(query, syntax, patterns)?;
+    let mut parser = Parser::new(query, syntax.into(), patterns)?;
     parser.regex_bytes /= sharers.max(1);
     let token = parser.peek()?;
     if token.kind != Kind::LeftBrace && !token.kind.can_name_metric() {
-        return Err(parser.unexpected());
+        return Err(*parser.unexpected());
     }
     let selector = parser.selector()?;
     parser.end()?;

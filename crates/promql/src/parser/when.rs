@@ -17,11 +17,7 @@ impl Parser<'_> {
         self.advance()?;
         let offset = self.duration_within(OFFSET, Self::offset_duration)?;
         let span = expr.span();
-        let Some((when, end)) = when_of(&mut expr) else {
-            let message = "offset modifier must be preceded by an instant vector selector \
-                           or range vector selector or a subquery";
-            return Err(self.error(span, message));
-        };
+        let (when, end) = self.when_of(&mut expr, "offset")?;
         if when.offset.is_some() {
             return Err(self.error(span, "offset may not be set multiple times"));
         }
@@ -42,17 +38,34 @@ impl Parser<'_> {
                 return Err(self.error(span, message));
             }
         };
-        let Some((when, end)) = when_of(&mut expr) else {
-            let message = "@ modifier must be preceded by an instant vector selector \
-                           or range vector selector or a subquery";
-            return Err(self.error(span, message));
-        };
+        let (when, end) = self.when_of(&mut expr, "@")?;
         if when.at.is_some() {
             return Err(self.error(span, "@ <timestamp> may not be set multiple times"));
         }
         *end = self.last_end;
         when.at = Some(at);
         Ok(expr)
+    }
+
+    /// The `@` and `offset` of an expression, and its end in the text. Fails if it cannot have the modifier.
+    fn when_of<'e>(
+        &self,
+        expr: &'e mut Expr,
+        modifier: &str,
+    ) -> Parsed<(&'e mut When, &'e mut usize)> {
+        let span = expr.span();
+        match expr {
+            Expr::Selector(node) => Ok((&mut node.when, &mut node.span.end)),
+            Expr::Matrix(node) => Ok((&mut node.selector.when, &mut node.span.end)),
+            Expr::Subquery(node) => Ok((&mut node.when, &mut node.span.end)),
+            _ => {
+                let message = format!(
+                    "{modifier} modifier must be preceded by an instant vector selector \
+                     or range vector selector or a subquery"
+                );
+                Err(self.error(span, message))
+            }
+        }
     }
 
     /// The time after `@`; the inner error is a number of seconds out of bounds.
@@ -81,15 +94,5 @@ fn time_of(seconds: f64) -> Result<At, f64> {
         Ok(At::Time((seconds * 1000.0).round() as i64))
     } else {
         Err(seconds)
-    }
-}
-
-/// The `@` and `offset` of an expression, and its end in the text; `None` if it cannot have them.
-fn when_of(expr: &mut Expr) -> Option<(&mut When, &mut usize)> {
-    match expr {
-        Expr::Selector(node) => Some((&mut node.when, &mut node.span.end)),
-        Expr::Matrix(node) => Some((&mut node.selector.when, &mut node.span.end)),
-        Expr::Subquery(node) => Some((&mut node.when, &mut node.span.end)),
-        _ => None,
     }
 }

@@ -13,7 +13,7 @@ use super::super::numbers::format_duration;
 use super::super::operator::Sign;
 use super::super::strings::quoted;
 use super::super::strings::quoted_bytes;
-use promkairos_model::{METRIC_NAME, MatchOp, Matcher};
+use promkairos_model::{METRIC_NAME, Matcher};
 
 impl Display for Expr {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -76,15 +76,9 @@ struct Series<'a>(&'a VectorSelector);
 
 impl Display for Series<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let name = self.0.name.as_deref().unwrap_or_default();
-        f.write_str(name)?;
-        let says_name = |matcher: &Matcher| {
-            matcher.name() == METRIC_NAME
-                && matcher.op() == MatchOp::Equal
-                && matcher.value() == name
-                && !name.is_empty()
-        };
-        let others = self.0.matchers.iter().filter(|matcher| !says_name(matcher));
+        f.write_str(self.0.name.as_deref().unwrap_or_default())?;
+        let named = self.0.name.as_ref().map(|name| Matcher::equal(METRIC_NAME, name));
+        let others = self.0.matchers.iter().filter(|matcher| Some(*matcher) != named.as_ref());
         let rule = NameRule::new(self.0.names);
         let mut others: Vec<String> = others.map(|matcher| condition(matcher, &rule)).collect();
         others.sort_unstable();
@@ -252,13 +246,9 @@ impl Display for Matching {
                 write!(f, " fill ({})", general(left))
             }
             (left, right) => {
-                if let Some(left) = left {
-                    write!(f, " fill_left ({})", general(left))?;
-                }
-                if let Some(right) = right {
-                    write!(f, " fill_right ({})", general(right))?;
-                }
-                Ok(())
+                let sides = [("left", left), ("right", right)];
+                let mut given = sides.into_iter().filter_map(|(side, value)| Some((side, value?)));
+                given.try_for_each(|(side, value)| write!(f, " fill_{side} ({})", general(value)))
             }
         }
     }
