@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use levels::{At, Counted, Level, Seen, Weights};
+use levels::{Counted, Level, Seen, Weights};
 pub(crate) use windows::Windows;
 
 use super::plan::ResetHints;
@@ -88,9 +88,9 @@ impl SampleCounts {
 
     /// The destination of samples that are counted at the steps of the query.
     pub(crate) fn destination(&self) -> Destination {
-        let seen = Some(Seen { level: Arc::clone(&self.own), at: At::OneStep });
+        let seen = Some(Seen { level: Arc::clone(&self.own), each_step: false });
         let by_step = self.by_step.is_some();
-        Destination { seen, read: Read::AtStep, taken: Taken::Counted, by_step }
+        Destination { seen, read: Read::AtStep, taken: true, by_step }
     }
 
     /// The destination for the inside of a subquery whose results are seen in windows of `outer`.
@@ -119,7 +119,7 @@ impl SampleCounts {
         if let Some(by_step) = &self.by_step {
             by_step.levels.lock().push(Arc::clone(&level));
         }
-        Seen { level, at: At::OneStep }
+        Seen { level, each_step: false }
     }
 
     /// Adds the counts of one series.
@@ -128,7 +128,7 @@ impl SampleCounts {
         let total = if matches!(read, Read::At(None)) { 0 } else { tally.read };
         self.queryable.fetch_add(tally.queryable, Relaxed);
         self.read.fetch_add(total, Relaxed);
-        if tally.destination.taken == Taken::Counted {
+        if tally.destination.taken {
             self.taken.fetch_add(tally.taken, Relaxed);
         }
         let Some(by_step) = &self.by_step else { return };
@@ -183,17 +183,10 @@ pub(crate) struct Destination {
     /// `None` if the samples are not counted as seen.
     seen: Option<Seen>,
     read: Read,
-    taken: Taken,
+    /// Whether points count as taken from the store; if not, other code counts them.
+    taken: bool,
     /// Whether the query counts by step.
     by_step: bool,
-}
-
-/// Whether points count as taken from the store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Taken {
-    Counted,
-    /// Other code counts the points.
-    Elsewhere,
 }
 
 /// The step of the query for which points are read.
@@ -211,13 +204,13 @@ impl Destination {
     /// The destination of an evaluation at the first step whose result is seen at all steps.
     pub(crate) fn once(&self) -> Self {
         let seen = self.seen.as_ref();
-        let seen = seen.map(|seen| Seen { level: Arc::clone(&seen.level), at: At::EachStep });
+        let seen = seen.map(|seen| Seen { level: Arc::clone(&seen.level), each_step: true });
         Self { seen, read: Read::At(self.read.step(0)), ..self.clone() }
     }
 
     /// The destination of samples that other code counts.
     pub(crate) fn nowhere() -> Self {
-        Self { seen: None, read: Read::At(None), taken: Taken::Elsewhere, by_step: false }
+        Self { seen: None, read: Read::At(None), taken: false, by_step: false }
     }
 
     /// Counts the samples of one series.

@@ -16,37 +16,29 @@ use crate::steps::Steps;
 #[derive(Debug, Clone)]
 pub(super) struct Seen {
     pub(super) level: Arc<Level>,
-    pub(super) at: At,
-}
-
-/// Whether a point is seen at one step or at each step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum At {
-    OneStep,
-    EachStep,
+    /// Whether a point is seen at each step, not only at its own.
+    pub(super) each_step: bool,
 }
 
 impl Seen {
     /// How often the query sees a sample that is counted at a step.
     pub(super) fn weights(&self) -> Weights {
-        match self.at {
-            At::EachStep => Weights::Same(self.level.total_weight()),
-            At::OneStep => self.level.weights(),
+        let weights = self.level.weights();
+        match self.each_step {
+            true => Weights::Same(weights.of(0..self.level.steps.count())),
+            false => weights,
         }
     }
 
     /// Adds what was counted, by step.
     pub(super) fn add<'a>(&self, counted: impl Iterator<Item = &'a Counted>) {
-        match self.at {
-            At::EachStep => {
-                let all = counted.map(|counted| counted.queryable).sum();
-                self.level.at_each.fetch_add(all, Relaxed);
-            }
-            At::OneStep => {
-                let mut sums = self.level.sums.lock();
-                sums.resize(self.level.steps.count(), 0);
-                counted.for_each(|counted| sums[counted.step] += counted.queryable);
-            }
+        if self.each_step {
+            let all = counted.map(|counted| counted.queryable).sum();
+            self.level.at_each.fetch_add(all, Relaxed);
+        } else {
+            let mut sums = self.level.sums.lock();
+            sums.resize(self.level.steps.count(), 0);
+            counted.for_each(|counted| sums[counted.step] += counted.queryable);
         }
     }
 }
@@ -124,10 +116,6 @@ impl Level {
             sum = sum.wrapping_add(weight);
         }
         Weights::Sums(sums.into())
-    }
-
-    pub(super) fn total_weight(&self) -> u64 {
-        self.weights().of(0..self.steps.count())
     }
 
     /// What was seen at each step.
