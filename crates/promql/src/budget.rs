@@ -57,6 +57,13 @@ impl Budget {
         Held { budget: Arc::clone(self), samples: 0, bytes: 0 }
     }
 
+    /// A `Held` with these samples and bytes.
+    pub(crate) fn hold(self: &Arc<Self>, samples: usize, bytes: usize) -> Result<Held, QueryError> {
+        let mut held = self.nothing();
+        held.take(samples, bytes)?;
+        Ok(held)
+    }
+
     /// Takes these bytes if the query then holds at most a quarter of its limit. For memory that the query can do
     /// without.
     pub(crate) fn hold_if_quarter(self: &Arc<Self>, bytes: usize) -> Option<Held> {

@@ -69,8 +69,7 @@ pub(crate) async fn estimate(
     let (mut series_touched, mut samples_read) = (0, 0.0);
     for reading in &readings.all {
         let selected = &selections[reading.selection];
-        let mut held = budget.nothing();
-        held.take(0, selected.series.len() * size_of::<Expected>())?;
+        let _held = budget.hold(0, selected.series.len() * size_of::<Expected>())?;
         let forecast = selected.reader.forecast(reading.reach).await?;
         let touched = forecast.series.iter().filter(|expected| expected.points > 0.0);
         series_touched += match selected.range == reading.reach {

@@ -31,8 +31,7 @@ impl SeriesList {
     /// A list with room for `places` series; it can grow.
     pub(crate) fn new(places: usize, budget: &Arc<Budget>) -> Result<Self, QueryError> {
         let bytes = places.saturating_mul(size_of::<Series>());
-        let mut held = budget.nothing();
-        held.take(0, bytes)?;
+        let held = budget.hold(0, bytes)?;
         Ok(Self { series: Vec::with_capacity(places), held, bytes })
     }
 

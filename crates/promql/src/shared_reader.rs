@@ -93,7 +93,7 @@ impl SharedReader {
         let kept = read
             .get_or_try_init(|| async {
                 let chunks = self.reader.read(block).await?;
-                let Some(held) = self.hold(&chunks) else {
+                let Some(held) = self.budget.hold_if_quarter(chunk_bytes(&chunks)) else {
                     own = Some(chunks);
                     return Ok(None);
                 };
@@ -105,11 +105,6 @@ impl SharedReader {
             (None, Some(kept)) => Ok(kept.chunks[inside].to_vec()),
             (None, None) => self.reader.read(part).await,
         }
-    }
-
-    /// Takes memory for these chunks, if the budget has room.
-    fn hold(&self, chunks: &[Vec<Chunk>]) -> Option<Held> {
-        self.budget.hold_if_quarter(chunk_bytes(chunks))
     }
 }
 

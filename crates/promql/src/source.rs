@@ -51,8 +51,7 @@ pub(crate) async fn select(
     let selection = selected.map_err(QueryError::of_selection)?;
     let bytes: usize =
         selection.series.iter().map(|labels| made_bytes(labels) + size_of::<Series>()).sum();
-    let mut held = budget.nothing();
-    held.take(0, bytes.saturating_add(selection.reader.held_bytes()))?;
+    let held = budget.hold(0, bytes.saturating_add(selection.reader.held_bytes()))?;
     drop(opening);
     let series: Vec<Series> = selection.series.into_iter().map(Series::new).collect();
     let reader = match requested.users {
