@@ -91,28 +91,25 @@ impl FloatCells for FloatSums {
     }
 }
 
-/// Means of floats.
-pub(super) struct FloatAverages(Vec<Average>);
-
-impl FloatCells for FloatAverages {
+impl FloatCells for Vec<Average> {
     const SAMPLES: usize = 2;
 
     fn new(steps: usize) -> Self {
-        Self(vec![Average::default(); steps])
+        vec![Average::default(); steps]
     }
 
     fn add(&mut self, floats: &[f64]) {
-        for (mean, value) in self.0.iter_mut().zip(floats).filter(|(_, value)| !is_stale(**value)) {
+        for (mean, value) in self.iter_mut().zip(floats).filter(|(_, value)| !is_stale(**value)) {
             mean.add(*value);
         }
     }
 
     fn join(&mut self, later: Self) {
-        self.0.iter_mut().zip(later.0).for_each(|(mean, later)| mean.join(later));
+        self.iter_mut().zip(later).for_each(|(mean, later)| mean.join(later));
     }
 
     fn result(&self, step: usize) -> Option<f64> {
-        self.0[step].any().then(|| self.0[step].mean())
+        self[step].any().then(|| self[step].mean())
     }
 }
 

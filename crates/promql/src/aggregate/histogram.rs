@@ -3,15 +3,14 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::cells::{FloatAverages, FloatCells, FloatSums};
+use super::cells::{FloatCells, FloatSums};
 use super::fold::{Fold, Joins, Origin};
 use crate::annotations::{HistogramOperation, Note};
 use crate::budget::Held;
 use crate::context::Context;
 use crate::error::QueryError;
-use crate::histogram::{
-    Amount, Combined, FloatHistogram, HistogramAverage, IncompatibleSchemas, Kahan,
-};
+use crate::functions;
+use crate::histogram::{Accumulator, FloatHistogram, HistogramAverage, IncompatibleSchemas, Kahan};
 use crate::points::Points;
 use crate::position::Span;
 use promkairos_model::ResetHint;
@@ -20,26 +19,12 @@ use promkairos_model::ResetHint;
 pub(super) type Sum = Total<FloatSums, FloatHistogram<Kahan>>;
 
 /// `avg`: the compensated sum divided by the count; a running mean once the sum would overflow.
-pub(super) type Average = Total<FloatAverages, HistogramAverage>;
+pub(super) type Average = Total<Vec<functions::Average>, HistogramAverage>;
 
 /// Folds floats into one kind of cell and histograms into another.
 pub(super) struct Total<F, H> {
     span: Span,
     cells: PhantomData<(F, H)>,
-}
-
-/// The histograms of a group at a step.
-pub(super) trait HistogramCell: Sized + Send + Sync + 'static {
-    fn first(histogram: &FloatHistogram) -> Self;
-    fn add(&mut self, histogram: &FloatHistogram) -> Result<Combined, IncompatibleSchemas>;
-    fn result(self) -> FloatHistogram;
-    /// Bytes of memory that the cell takes.
-    fn heap_bytes(&self) -> usize;
-    /// Bytes of memory that a cell takes which holds only `first`.
-    fn bytes(first: &FloatHistogram) -> usize {
-        // An amount is a sum and its rounding error.
-        2 * first.heap_bytes()
-    }
 }
 
 /// Reserves the memory of the histograms of a group.
@@ -67,7 +52,7 @@ struct Histograms<H> {
     not_reset: bool,
 }
 
-impl<F: FloatCells, H: HistogramCell> State<F, H> {
+impl<F: FloatCells, H: Accumulator> State<F, H> {
     fn add_histogram(
         &mut self,
         step: usize,
@@ -78,13 +63,14 @@ impl<F: FloatCells, H: HistogramCell> State<F, H> {
     ) -> Result<(), QueryError> {
         let Some(held) = &mut self.histograms[step] else {
             let is_first = self.floats.result(step).is_none();
-            let bytes = size_of::<Histograms<H>>() + H::bytes(histogram);
+            // An amount is a sum and its rounding error.
+            let bytes = size_of::<Histograms<H>>() + 2 * histogram.heap_bytes();
             self.bytes += if is_first { bytes } else { size_of::<Histograms<H>>() };
             cover(&mut self.held, self.bytes, context)?;
             if let Some(counted) = &mut self.held {
                 counted.take(2 * histogram.samples(), 0)?;
             }
-            let cell = is_first.then(|| H::first(histogram));
+            let cell = is_first.then(|| H::new(histogram));
             let mut first =
                 Histograms { cell, incompatible: false, reset: false, not_reset: false };
             first.note_hint(histogram.reset_hint);
@@ -150,49 +136,13 @@ impl<H> Histograms<H> {
     }
 }
 
-impl HistogramCell for FloatHistogram<Kahan> {
-    fn first(histogram: &FloatHistogram) -> Self {
-        histogram.map(Kahan::exactly)
-    }
-
-    fn add(&mut self, histogram: &FloatHistogram) -> Result<Combined, IncompatibleSchemas> {
-        Self::add(self, histogram)
-    }
-
-    fn result(self) -> FloatHistogram {
-        self.map(Amount::value)
-    }
-
-    fn heap_bytes(&self) -> usize {
-        Self::heap_bytes(self)
-    }
-}
-
-impl HistogramCell for HistogramAverage {
-    fn first(histogram: &FloatHistogram) -> Self {
-        Self::new(histogram)
-    }
-
-    fn add(&mut self, histogram: &FloatHistogram) -> Result<Combined, IncompatibleSchemas> {
-        Self::add(self, histogram)
-    }
-
-    fn result(self) -> FloatHistogram {
-        self.mean()
-    }
-
-    fn heap_bytes(&self) -> usize {
-        Self::heap_bytes(self)
-    }
-}
-
 impl<F, H> Total<F, H> {
     pub(super) fn new(span: Span) -> Self {
         Self { span, cells: PhantomData }
     }
 }
 
-impl<F: FloatCells, H: HistogramCell> Fold for Total<F, H> {
+impl<F: FloatCells, H: Accumulator> Fold for Total<F, H> {
     type State = State<F, H>;
 
     fn begin(&self, steps: usize) -> Self::State {

@@ -3,27 +3,25 @@
 //! A switch between floats and histograms is a change and a reset. An anchored window begins with
 //! the last sample at or before its start.
 
-use super::start_time::Begun;
-use super::window::{PointRef, TimedPoint, Window};
+use super::window::{TimedPoint, Window};
 use crate::ast::Edges;
+use crate::points::ValueRef;
 
 /// How often the value changed; from NaN to NaN is no change.
 pub(super) fn changes(window: &Window<'_>) -> Option<f64> {
-    count(window, |a, b| match (a.point, b.point) {
-        (PointRef::Float(a), PointRef::Float(b)) => a != b && !(a.is_nan() && b.is_nan()),
-        (PointRef::Histogram(a), PointRef::Histogram(b)) => !b.same_data(a),
+    count(window, |a, b| match (a.value, b.value) {
+        (ValueRef::Float(a), ValueRef::Float(b)) => a != b && !(a.is_nan() && b.is_nan()),
+        (ValueRef::Histogram(a), ValueRef::Histogram(b)) => !b.same_data(a),
         _ => true,
     })
 }
 
 /// How often the counter was reset.
 pub(super) fn resets(window: &Window<'_>) -> Option<f64> {
-    let begun = |point: TimedPoint<'_>| Begun { time: point.time, start: point.start };
-    count(window, |a, b| match (a.point, b.point) {
-        (PointRef::Float(x), PointRef::Float(y)) => y < x || begun(b).is_reset_after(begun(a)),
-        (PointRef::Histogram(x), PointRef::Histogram(y)) => {
-            begun(b).is_reset_after(begun(a)) || y.is_reset_after(x)
-        }
+    count(window, |a, b| match (a.value, b.value) {
+        _ if b.begun.is_reset_after(a.begun) => true,
+        (ValueRef::Float(a), ValueRef::Float(b)) => b < a,
+        (ValueRef::Histogram(a), ValueRef::Histogram(b)) => b.is_reset_after(a),
         _ => true,
     })
 }
@@ -37,9 +35,9 @@ fn count(
     if window.edges == Some(Edges::Anchored) {
         let mut rest = points.clone();
         // The last point at or before the start. Without a later point, the window is empty.
-        while previous.time <= window.start {
+        while previous.begun.time <= window.start {
             let next = rest.next()?;
-            if next.time > window.start {
+            if next.begun.time > window.start {
                 break;
             }
             previous = next;

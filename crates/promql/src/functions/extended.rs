@@ -201,8 +201,7 @@ fn histograms(
     let custom = first.value.has_custom_buckets();
     for point in points {
         if point.value.has_custom_buckets() != custom {
-            notes.add_named(|metric| Note::MixedExponentialCustom { metric });
-            return None;
+            return notes.no_result(|metric| Note::MixedExponentialCustom { metric });
         }
         if counter && point.value.reset_hint == ResetHint::Gauge {
             notes.add_named(|metric| Note::NotCounterHistogram { metric });

@@ -29,8 +29,7 @@ pub(super) fn growth(
     let checked = if growth.is_counter() { inner } else { &[] };
     let mixed = |h: &FloatHistogram| h.has_custom_buckets() != base.has_custom_buckets();
     if mixed(&last.value) || checked.iter().any(|point| mixed(&point.value)) {
-        notes.add_named(|metric| Note::MixedExponentialCustom { metric });
-        return None;
+        return notes.no_result(|metric| Note::MixedExponentialCustom { metric });
     }
     let counter_gauges = growth.is_counter() && points.iter().any(|p| is_gauge(&p.value));
     if counter_gauges {
@@ -129,8 +128,7 @@ fn add_notes(
             Some(())
         }
         Err(IncompatibleSchemas) => {
-            notes.add_named(|metric| Note::MixedExponentialCustom { metric });
-            None
+            notes.no_result(|metric| Note::MixedExponentialCustom { metric })
         }
     }
 }

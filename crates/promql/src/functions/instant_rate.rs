@@ -3,47 +3,34 @@
 use std::sync::Arc;
 
 use super::histogram_rate::sub_noted;
-use super::start_time::Begun;
-use super::window::{Notes, PointRef, TimedPoint, Window};
+use super::window::{Notes, Window};
 use crate::annotations::Note;
 use crate::histogram::FloatHistogram;
-use crate::points::Value;
+use crate::points::{Value, ValueRef};
 use promkairos_model::ResetHint;
 
-/// `irate`: the increase of a counter per second.
-pub(super) fn irate(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {
-    last_two(window, true, notes)
-}
-
-/// `idelta`: the difference of a gauge.
-pub(super) fn idelta(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {
-    last_two(window, false, notes)
-}
-
-fn last_two(window: &Window<'_>, rate: bool, notes: &mut Notes<'_>) -> Option<Value> {
+/// `irate`, the increase of a counter per second, if `rate`; else `idelta`, the difference of a gauge.
+pub(super) fn last_two(window: &Window<'_>, rate: bool, notes: &mut Notes<'_>) -> Option<Value> {
     let (before, last) = window.last_two()?;
-    if before.time == last.time {
+    let millis = last.begun.time - before.begun.time;
+    if millis == 0 {
         return None;
     }
-    let seconds = (last.time - before.time) as f64 / 1000.0;
-    let begun = |point: TimedPoint<'_>| Begun { time: point.time, start: point.start };
-    let reset = rate && begun(last).is_reset_after(begun(before));
-    match (before.point, last.point) {
-        (PointRef::Float(a), PointRef::Float(b)) => {
+    let seconds = millis as f64 / 1000.0;
+    let reset = rate && last.begun.is_reset_after(before.begun);
+    match (before.value, last.value) {
+        (ValueRef::Float(a), ValueRef::Float(b)) => {
             let change = if rate && (reset || b < a) { b } else { b - a };
             Some(Value::Float(if rate { change / seconds } else { change }))
         }
-        (PointRef::Histogram(a), PointRef::Histogram(b)) => {
+        (ValueRef::Histogram(a), ValueRef::Histogram(b)) => {
             let mut change = histogram_change(a, b, rate, reset, notes)?;
             if rate {
                 change.div(seconds);
             }
             Some(Value::Histogram(Arc::new(change)))
         }
-        _ => {
-            notes.add_named(|metric| Note::MixedFloatsHistograms { metric });
-            None
-        }
+        _ => notes.no_result(|metric| Note::MixedFloatsHistograms { metric }),
     }
 }
 
@@ -80,35 +67,35 @@ mod tests {
     fn the_last_two_floats() {
         let points = floats(&[9.0, 10.0, 40.0]);
         let mut w = window(0, 60_000, &points, &[]);
-        assert_eq!(noted(|n| irate(&w, n)).0, Some(Value::Float(2.0)));
-        assert_eq!(noted(|n| idelta(&w, n)).0, Some(Value::Float(30.0)));
+        assert_eq!(noted(|n| last_two(&w, true, n)).0, Some(Value::Float(2.0)));
+        assert_eq!(noted(|n| last_two(&w, false, n)).0, Some(Value::Float(30.0)));
         w.float_starts = &[0, 0, 20_000];
-        assert_eq!(noted(|n| irate(&w, n)).0, Some(Value::Float(40.0 / 15.0)));
+        assert_eq!(noted(|n| last_two(&w, true, n)).0, Some(Value::Float(40.0 / 15.0)));
         let points = floats(&[40.0, 30.0]);
         let w = window(0, 60_000, &points, &[]);
-        assert_eq!(noted(|n| irate(&w, n)).0, Some(Value::Float(2.0)));
-        assert_eq!(noted(|n| idelta(&w, n)).0, Some(Value::Float(-10.0)));
-        assert_eq!(noted(|n| irate(&window(0, 60_000, &points[..1], &[]), n)).0, None);
+        assert_eq!(noted(|n| last_two(&w, true, n)).0, Some(Value::Float(2.0)));
+        assert_eq!(noted(|n| last_two(&w, false, n)).0, Some(Value::Float(-10.0)));
+        assert_eq!(noted(|n| last_two(&window(0, 60_000, &points[..1], &[]), true, n)).0, None);
     }
 
     #[test]
     fn the_last_two_histograms() {
         let h = histograms(&[positive(0, 0, &[3.0, 1.0], 2.0), positive(0, 0, &[33.0, 1.0], 2.0)]);
-        let (value, notes) = noted(|n| irate(&window(0, 60_000, &[], &h), n));
+        let (value, notes) = noted(|n| last_two(&window(0, 60_000, &[], &h), true, n));
         let Some(Value::Histogram(got)) = value else { panic!("{value:?}") };
         assert_eq!(got.positive.iter().collect::<Vec<_>>(), [(0, 2.0)]);
         assert_eq!((got.reset_hint, notes.len()), (ResetHint::Gauge, 0));
-        assert_eq!(noted(|n| idelta(&window(0, 60_000, &[], &h), n)).1.len(), 1);
+        assert_eq!(noted(|n| last_two(&window(0, 60_000, &[], &h), false, n)).1.len(), 1);
     }
 
     #[test]
     fn one_of_each_is_told() {
         let (f, mut h) = (floats(&[1.0, 2.0]), histograms(&[positive(0, 0, &[3.0], 2.0)]));
         h[0].time = 10_000;
-        let (value, notes) = noted(|n| irate(&window(0, 60_000, &f, &h), n));
+        let (value, notes) = noted(|n| last_two(&window(0, 60_000, &f, &h), true, n));
         assert_eq!((value, notes.len()), (None, 1));
         h[0].time = -10_000;
-        let (value, notes) = noted(|n| idelta(&window(0, 60_000, &f, &h), n));
+        let (value, notes) = noted(|n| last_two(&window(0, 60_000, &f, &h), false, n));
         assert_eq!((value, notes.len()), (Some(Value::Float(1.0)), 0));
     }
 }

@@ -28,8 +28,7 @@ pub fn histogram_between(
         return Some(value);
     }
     if a.value.has_custom_buckets() != b.value.has_custom_buckets() {
-        notes.add_named(|metric| Note::MixedExponentialCustom { metric });
-        return None;
+        return notes.no_result(|metric| Note::MixedExponentialCustom { metric });
     }
     let share = (time - a.time) as f64 / (b.time - a.time) as f64;
     if metric == Metric::Counter && b.value.is_reset_after(&a.value) {

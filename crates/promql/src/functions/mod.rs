@@ -27,10 +27,11 @@ pub use quantile::{nan_first, quantile};
 pub use rate::{Extrapolation, each};
 pub use sums::Average;
 pub use trend::check_smoothing;
-pub use window::{FloatPoint, HistogramPoint, Notes, PointRef, TimedPoint, Window};
+pub use window::{FloatPoint, HistogramPoint, Notes, Window};
 
 use super::points::Value;
 use super::signature::Function;
+use over_time::{best, seconds};
 
 /// The arguments of a range function in addition to its window.
 #[derive(Debug, Clone, Copy, Default)]
@@ -61,8 +62,8 @@ pub fn range_kernel(function: Function) -> Option<RangeKernel> {
         value: Rate => |w, _, n| rate::growth(Growth::Rate, w, n);
         value: Increase => |w, _, n| rate::growth(Growth::Increase, w, n);
         value: Delta => |w, _, n| rate::growth(Growth::Delta, w, n);
-        value: Irate => |w, _, n| instant_rate::irate(w, n);
-        value: Idelta => |w, _, n| instant_rate::idelta(w, n);
+        value: Irate => |w, _, n| instant_rate::last_two(w, true, n);
+        value: Idelta => |w, _, n| instant_rate::last_two(w, false, n);
         float: Changes => |w, _, _| changes::changes(w);
         float: Resets => |w, _, _| changes::resets(w);
         float: Deriv => |w, _, n| trend::deriv(w, n);
@@ -76,16 +77,16 @@ pub fn range_kernel(function: Function) -> Option<RangeKernel> {
         value: FirstOverTime => |w, _, _| w.first();
         value: LastOverTime => |w, _, _| w.last();
         float: CountOverTime => |w, _, _| over_time::count_over_time(w);
-        float: PresentOverTime => |w, _, _| over_time::present_over_time(w);
-        float: MaxOverTime => |w, _, n| over_time::max_over_time(w, n);
-        float: MinOverTime => |w, _, n| over_time::min_over_time(w, n);
-        float: StddevOverTime => |w, _, n| over_time::stddev_over_time(w, n);
+        float: PresentOverTime => |w, _, _| (!w.is_empty()).then_some(1.0);
+        float: MaxOverTime => |w, _, n| best(w, n, |a, b| a > b).map(|best| best.value);
+        float: MinOverTime => |w, _, n| best(w, n, |a, b| a < b).map(|best| best.value);
+        float: StddevOverTime => |w, _, n| over_time::stdvar_over_time(w, n).map(f64::sqrt);
         float: StdvarOverTime => |w, _, n| over_time::stdvar_over_time(w, n);
         float: MadOverTime => |w, _, n| over_time::mad_over_time(w, n);
         float: QuantileOverTime => |w, a, n| over_time::quantile_over_time(a.scalars[0], w, n);
         float: TsOfFirstOverTime => |w, _, _| over_time::ts_of_first_over_time(w);
         float: TsOfLastOverTime => |w, _, _| over_time::ts_of_last_over_time(w);
-        float: TsOfMaxOverTime => |w, _, n| over_time::ts_of_max_over_time(w, n);
-        float: TsOfMinOverTime => |w, _, n| over_time::ts_of_min_over_time(w, n);
+        float: TsOfMaxOverTime => |w, _, n| best(w, n, |a, b| a >= b).map(|best| seconds(best.time));
+        float: TsOfMinOverTime => |w, _, n| best(w, n, |a, b| a <= b).map(|best| seconds(best.time));
     })
 }

@@ -5,7 +5,7 @@
 //! if it has only histograms, they have no result and add no note.
 
 use super::quantile::quantile;
-use super::window::{Notes, Window};
+use super::window::{FloatPoint, Notes, Window};
 use crate::annotations::Note;
 use crate::histogram::{Amount, Kahan};
 
@@ -14,59 +14,35 @@ pub(super) fn count_over_time(window: &Window<'_>) -> Option<f64> {
     (count > 0).then_some(count as f64)
 }
 
-pub(super) fn present_over_time(window: &Window<'_>) -> Option<f64> {
-    (!window.is_empty()).then_some(1.0)
-}
-
+/// When the first point was, in seconds.
 pub(super) fn ts_of_first_over_time(window: &Window<'_>) -> Option<f64> {
-    let float = window.floats.first().map(|point| point.time);
-    let histogram = window.histograms.first().map(|point| point.time);
-    float.into_iter().chain(histogram).min().map(seconds)
+    window.points().next().map(|point| seconds(point.begun.time))
 }
 
+/// When the last point was, in seconds.
 pub(super) fn ts_of_last_over_time(window: &Window<'_>) -> Option<f64> {
     let float = window.floats.last().map(|point| point.time);
     let histogram = window.histograms.last().map(|point| point.time);
-    float.into_iter().chain(histogram).max().map(seconds)
+    float.max(histogram).map(seconds)
 }
 
-fn seconds(time: i64) -> f64 {
+pub(super) fn seconds(time: i64) -> f64 {
     time as f64 / 1000.0
 }
 
-/// `max_over_time`: NaN only if there is no other value.
-pub(super) fn max_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f64> {
-    best(window, notes, |value, best| value > best).map(|(_, value)| value)
-}
-
-/// `min_over_time`: NaN only if there is no other value.
-pub(super) fn min_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f64> {
-    best(window, notes, |value, best| value < best).map(|(_, value)| value)
-}
-
-/// `ts_of_max_over_time`: the last time of the maximum.
-pub(super) fn ts_of_max_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f64> {
-    best(window, notes, |value, best| value >= best).map(|(time, _)| seconds(time))
-}
-
-/// `ts_of_min_over_time`: the last time of the minimum.
-pub(super) fn ts_of_min_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f64> {
-    best(window, notes, |value, best| value <= best).map(|(time, _)| seconds(time))
-}
-
-/// Time and value of the float than which no other is `better`.
-fn best(
+/// The float than which no other is `better`; NaN only if there is no other value.
+pub(super) fn best(
     window: &Window<'_>,
     notes: &mut Notes<'_>,
     better: impl Fn(f64, f64) -> bool,
-) -> Option<(i64, f64)> {
+) -> Option<FloatPoint> {
     window.note_ignored(notes);
-    let floats = window.floats.iter().map(|point| (point.time, point.value));
-    floats.reduce(|best, next| if better(next.1, best.1) || best.1.is_nan() { next } else { best })
-}
-
-pub(super) fn stddev_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f64> {
-    stdvar_over_time(window, notes).map(f64::sqrt)
+    let floats = window.floats.iter().copied();
+    floats.reduce(
+        |best, next| {
+            if better(next.value, best.value) || best.value.is_nan() { next } else { best }
+        },
+    )
 }
 
 /// `stdvar_over_time`: Welford's running variance, compensated.
@@ -87,30 +63,29 @@ pub(super) fn quantile_over_time(
     window: &Window<'_>,
     notes: &mut Notes<'_>,
 ) -> Option<f64> {
-    if window.floats.is_empty() {
-        return None;
-    }
+    let mut values = values(window, notes)?;
     if !(0.0..=1.0).contains(&q) {
         notes.add(Note::invalid_quantile(q));
     }
-    window.note_ignored(notes);
-    let mut values: Vec<f64> = window.floats.iter().map(|point| point.value).collect();
     Some(quantile(q, &mut values))
 }
 
 /// `mad_over_time`: the median distance from the median; NaN if there is any NaN.
 pub(super) fn mad_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<f64> {
-    if window.floats.is_empty() {
-        return None;
-    }
-    window.note_ignored(notes);
-    let mut values: Vec<f64> = window.floats.iter().map(|point| point.value).collect();
+    let mut values = values(window, notes)?;
     if values.iter().any(|value| value.is_nan()) {
         return Some(f64::NAN);
     }
     let median = quantile(0.5, &mut values);
     values.iter_mut().for_each(|value| *value = (*value - median).abs());
     Some(quantile(0.5, &mut values))
+}
+
+/// The values of the floats, if there are any.
+fn values(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Vec<f64>> {
+    window.note_ignored(notes);
+    let values: Vec<f64> = window.floats.iter().map(|point| point.value).collect();
+    (!values.is_empty()).then_some(values)
 }
 
 #[cfg(test)]
@@ -126,20 +101,21 @@ mod tests {
         noted(|notes| kernel(&window(0, 60_000, &points, &[]), notes)).0.expect("there are floats")
     }
 
+    const MAX: Kernel = |w, n| best(w, n, |value, best| value > best).map(|best| best.value);
+
     #[test]
     fn extremes_pass_over_nan() {
         let values = [f64::NAN, 2.0, 1.0, f64::NAN, 2.0, 1.0];
-        assert_eq!(of(max_over_time, &values), 2.0);
-        assert_eq!(of(min_over_time, &values), 1.0);
-        assert_eq!(of(ts_of_max_over_time, &values), 60.0);
-        assert_eq!(of(ts_of_min_over_time, &values), 75.0);
-        assert!(of(max_over_time, &[f64::NAN, f64::NAN]).is_nan());
+        assert_eq!(of(MAX, &values), 2.0);
+        let last_min: Kernel =
+            |w, n| best(w, n, |value, best| value <= best).map(|best| seconds(best.time));
+        assert_eq!(of(last_min, &values), 75.0);
+        assert!(of(MAX, &[f64::NAN, f64::NAN]).is_nan());
     }
 
     #[test]
     fn spread() {
         assert!((of(stdvar_over_time, &[0.0, 8.0, 8.0, 2.0, 3.0]) - 10.56).abs() < 1e-12);
-        assert_eq!(of(stddev_over_time, &[2.0, 4.0]), 1.0);
         assert_eq!(of(stdvar_over_time, &[1.5990505637277868; 3]), 0.0);
         assert_eq!(of(mad_over_time, &[4.0, 6.0, 2.0, 1.0, 999.0, 1.0, 2.0]), 1.0);
         assert!(of(mad_over_time, &[1.0, f64::NAN]).is_nan());
@@ -150,7 +126,7 @@ mod tests {
         let (f, mut h) = (floats(&[1.0, 2.0]), histograms(&[positive(0, 0, &[1.0], 1.0)]));
         h[0].time = 20_000;
         let w = window(-1, 60_000, &f, &h);
-        assert_eq!((count_over_time(&w), present_over_time(&w)), (Some(3.0), Some(1.0)));
+        assert_eq!(count_over_time(&w), Some(3.0));
         assert_eq!((ts_of_first_over_time(&w), ts_of_last_over_time(&w)), (Some(0.0), Some(20.0)));
         let empty = window(-1, 60_000, &[], &[]);
         assert_eq!((count_over_time(&empty), ts_of_last_over_time(&empty)), (None, None));
@@ -160,7 +136,7 @@ mod tests {
     fn ignored_histograms_are_told_beside_floats_only() {
         let (f, h) = (floats(&[1.0, 2.0]), histograms(&[positive(0, 0, &[1.0], 1.0)]));
         let kernels: [Kernel; 4] =
-            [max_over_time, stdvar_over_time, mad_over_time, |w, n| quantile_over_time(0.5, w, n)];
+            [MAX, stdvar_over_time, mad_over_time, |w, n| quantile_over_time(0.5, w, n)];
         for kernel in kernels {
             let (value, notes) = noted(|notes| kernel(&window(0, 60_000, &f, &h), notes));
             assert!(value.is_some() && notes[0].contains("ignored histograms"), "{notes:?}");

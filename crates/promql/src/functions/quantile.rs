@@ -2,17 +2,16 @@
 
 use std::cmp::Ordering;
 
+use crate::histogram::beyond;
+
 /// The `q`-quantile of `values`, which it sorts: linear between the two nearest ranks. NaN is
 /// smaller than all other values.
 pub fn quantile(q: f64, values: &mut [f64]) -> f64 {
-    if values.is_empty() || q.is_nan() {
+    if values.is_empty() {
         return f64::NAN;
     }
-    if q < 0.0 {
-        return f64::NEG_INFINITY;
-    }
-    if q > 1.0 {
-        return f64::INFINITY;
+    if let Some(value) = beyond(q) {
+        return value;
     }
     values.sort_unstable_by(nan_first);
     let rank = q * (values.len() - 1) as f64;

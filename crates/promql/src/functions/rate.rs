@@ -19,8 +19,7 @@ use crate::points::Value;
 /// The growth of the series.
 pub(super) fn growth(growth: Growth, window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {
     if window.is_mixed() {
-        notes.add_named(|metric| Note::MixedFloatsHistograms { metric });
-        return None;
+        return notes.no_result(|metric| Note::MixedFloatsHistograms { metric });
     }
     if let Some(edges) = window.edges {
         return extended::growth(growth, edges, window, notes);

@@ -2,75 +2,61 @@
 
 use std::sync::Arc;
 
-use super::window::{HistogramPoint, Notes, Window};
+use super::window::{FloatPoint, Notes, Window};
 use crate::annotations::{HistogramOperation, Note};
 use crate::histogram::{
-    Amount, Combined, FloatHistogram, HistogramAverage, IncompatibleSchemas, Kahan,
+    Accumulator, Amount, FloatHistogram, HistogramAverage, IncompatibleSchemas, Kahan,
 };
 use crate::points::Value;
 use promkairos_model::ResetHint;
 
 pub(super) fn sum_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {
-    if let Some(first) = histograms_only(window, notes)? {
-        let mut sum = first.map(Kahan::exactly);
-        fold(window.histograms, notes, |next| sum.add(next))?;
-        return Some(Value::Histogram(Arc::new(sum.map(Kahan::value))));
-    }
-    let mut sum = Kahan::default();
-    window.floats.iter().for_each(|point| sum.add(point.value));
-    Some(Value::Float(sum.value()))
+    over_time::<FloatHistogram<Kahan>>(window, notes, |floats| {
+        let mut sum = Kahan::default();
+        floats.iter().for_each(|point| sum.add(point.value));
+        sum.value()
+    })
 }
 
 pub(super) fn avg_over_time(window: &Window<'_>, notes: &mut Notes<'_>) -> Option<Value> {
-    if let Some(first) = histograms_only(window, notes)? {
-        let mut average = HistogramAverage::new(first);
-        fold(window.histograms, notes, |next| average.add(next))?;
-        return Some(Value::Histogram(Arc::new(average.mean())));
-    }
-    let mut average = Average::default();
-    window.floats.iter().for_each(|point| average.add(point.value));
-    Some(Value::Float(average.mean()))
+    over_time::<HistogramAverage>(window, notes, |floats| {
+        let mut average = Average::default();
+        floats.iter().for_each(|point| average.add(point.value));
+        average.mean()
+    })
 }
 
-/// The first histogram if there are only histograms; `Some(None)` if there are only floats.
-/// `None` if there are no points, or both kinds, which adds a note.
-fn histograms_only<'a>(
-    window: &Window<'a>,
+/// Folds the floats or the histograms. `None` if there are no points, or both kinds, which adds a note.
+fn over_time<H: Accumulator>(
+    window: &Window<'_>,
     notes: &mut Notes<'_>,
-) -> Option<Option<&'a FloatHistogram>> {
+    of_floats: impl FnOnce(&[FloatPoint]) -> f64,
+) -> Option<Value> {
     if window.is_mixed() {
-        notes.add_named(|metric| Note::MixedFloatsHistograms { metric });
-        return None;
+        return notes.no_result(|metric| Note::MixedFloatsHistograms { metric });
     }
-    let first = window.histograms.first().map(|point| &*point.value);
-    (first.is_some() || !window.floats.is_empty()).then_some(first)
-}
-
-/// Folds all histograms but the first. Adds each note once.
-fn fold(
-    histograms: &[HistogramPoint],
-    notes: &mut Notes<'_>,
-    mut add: impl FnMut(&FloatHistogram) -> Result<Combined, IncompatibleSchemas>,
-) -> Option<()> {
+    let [first, rest @ ..] = window.histograms else {
+        return (!window.floats.is_empty()).then(|| Value::Float(of_floats(window.floats)));
+    };
+    let mut all = H::new(&first.value);
     let operation = HistogramOperation::Aggregation;
     let mut reconciled = false;
-    for point in &histograms[1..] {
-        match add(&point.value) {
+    for point in rest {
+        match all.add(&point.value) {
             Ok(combined) => reconciled |= combined.bounds_reconciled,
             Err(IncompatibleSchemas) => {
-                notes.add_named(|metric| Note::MixedExponentialCustom { metric });
-                return None;
+                return notes.no_result(|metric| Note::MixedExponentialCustom { metric });
             }
         }
     }
-    let says = |hint| histograms.iter().any(|point| point.value.reset_hint == hint);
+    let says = |hint| window.histograms.iter().any(|point| point.value.reset_hint == hint);
     if says(ResetHint::Reset) && says(ResetHint::NotReset) {
         notes.add(Note::CollidingResets { operation });
     }
     if reconciled {
         notes.add(Note::ReconciledBounds { operation });
     }
-    Some(())
+    Some(Value::Histogram(Arc::new(all.result())))
 }
 
 /// The mean of floats: the compensated sum divided at the end. If the sum would overflow, a

@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
+use super::start_time::Begun;
 use crate::annotations::{Annotations, Note};
 use crate::ast::Edges;
 use crate::histogram::FloatHistogram;
-use crate::points::Value;
+use crate::points::{Value, ValueRef};
 use crate::position::Span;
 
 /// A float at a time.
@@ -79,26 +80,21 @@ impl Notes<'_> {
     pub fn add_named(&mut self, note: impl FnOnce(String) -> Note) {
         self.add(note(self.metric.to_owned()));
     }
+
+    /// Adds a note that says why the metric has no result.
+    pub fn no_result<T>(&mut self, note: impl FnOnce(String) -> Note) -> Option<T> {
+        self.add_named(note);
+        None
+    }
 }
 
-/// A point of either kind.
+/// A point of either kind, and when its counter began.
 #[derive(Debug, Clone, Copy)]
-pub enum PointRef<'a> {
-    /// A float.
-    Float(f64),
-    /// A histogram.
-    Histogram(&'a FloatHistogram),
-}
-
-/// A point of either kind, its time and its start timestamp.
-#[derive(Debug, Clone, Copy)]
-pub struct TimedPoint<'a> {
-    /// Milliseconds since 1970.
-    pub time: i64,
-    /// When its counter began; 0 = unknown.
-    pub start: i64,
+pub(super) struct TimedPoint<'a> {
+    /// Its time and its start timestamp; 0 = unknown.
+    pub(super) begun: Begun,
     /// Its value.
-    pub point: PointRef<'a>,
+    pub(super) value: ValueRef<'a>,
 }
 
 impl<'a> Window<'a> {
@@ -125,7 +121,7 @@ impl<'a> Window<'a> {
     }
 
     /// The last two points.
-    pub fn last_two(&self) -> Option<(TimedPoint<'a>, TimedPoint<'a>)> {
+    pub(super) fn last_two(&self) -> Option<(TimedPoint<'a>, TimedPoint<'a>)> {
         let tail = |len: usize| len.saturating_sub(2);
         let (f, h) = (tail(self.floats.len()), tail(self.histograms.len()));
         let tails = Window {
@@ -141,7 +137,7 @@ impl<'a> Window<'a> {
     }
 
     /// The last point.
-    pub fn last(&self) -> Option<Value> {
+    pub(super) fn last(&self) -> Option<Value> {
         let float = self.floats.last();
         match self.histograms.last() {
             Some(h) if float.is_none_or(|f| f.time <= h.time) => {
@@ -152,38 +148,30 @@ impl<'a> Window<'a> {
     }
 
     /// The first point.
-    pub fn first(&self) -> Option<Value> {
-        let float = self.floats.first();
-        match self.histograms.first() {
-            Some(h) if float.is_none_or(|f| h.time <= f.time) => {
-                Some(Value::Histogram(Arc::clone(&h.value)))
-            }
-            _ => float.map(|f| Value::Float(f.value)),
-        }
+    pub(super) fn first(&self) -> Option<Value> {
+        self.points().next().map(|point| point.value.to_owned())
     }
 
     /// All points in order of time.
-    pub fn points(&self) -> impl Iterator<Item = TimedPoint<'a>> + Clone + use<'a> {
+    pub(super) fn points(&self) -> impl Iterator<Item = TimedPoint<'a>> + Clone + use<'a> {
         let Window { floats, float_starts, histograms, histogram_starts, .. } = *self;
         let (mut f, mut h) = (0, 0);
-        let start = |starts: &[i64], at: usize| starts.get(at).copied().unwrap_or(0);
-        std::iter::from_fn(move || {
-            let (float, histogram) = (floats.get(f), histograms.get(h));
-            match (float, histogram) {
-                (Some(point), next) if next.is_none_or(|next| point.time < next.time) => {
-                    f += 1;
-                    let point =
-                        (point.time, start(float_starts, f - 1), PointRef::Float(point.value));
-                    Some(TimedPoint { time: point.0, start: point.1, point: point.2 })
-                }
-                (_, Some(point)) => {
-                    h += 1;
-                    let start = start(histogram_starts, h - 1);
-                    let value = PointRef::Histogram(&point.value);
-                    Some(TimedPoint { time: point.time, start, point: value })
-                }
-                _ => None,
+        let begun = |time: i64, starts: &[i64], at: usize| Begun {
+            time,
+            start: starts.get(at).copied().unwrap_or(0),
+        };
+        std::iter::from_fn(move || match (floats.get(f), histograms.get(h)) {
+            (Some(point), next) if next.is_none_or(|next| point.time < next.time) => {
+                f += 1;
+                let begun = begun(point.time, float_starts, f - 1);
+                Some(TimedPoint { begun, value: ValueRef::Float(point.value) })
             }
+            (_, Some(point)) => {
+                h += 1;
+                let begun = begun(point.time, histogram_starts, h - 1);
+                Some(TimedPoint { begun, value: ValueRef::Histogram(&point.value) })
+            }
+            _ => None,
         })
     }
 }
@@ -200,7 +188,7 @@ mod tests {
         let mut h = histograms(&[positive(0, 0, &[1.0], 1.0)]);
         h[0].time = 20_000;
         let w = window(-1, 30_000, &f, &h);
-        let times: Vec<_> = w.points().map(|p| p.time).collect();
+        let times: Vec<_> = w.points().map(|p| p.begun.time).collect();
         assert_eq!(times, [0, 15_000, 20_000, 30_000]);
         assert_eq!(w.first(), Some(Value::Float(1.0)));
         assert_eq!(w.last(), Some(Value::Float(3.0)));

@@ -1,4 +1,4 @@
-//! The mean of many histograms.
+//! The sum and the mean of many histograms.
 //!
 //! The mean is the compensated sum, divided once at the end. If the sum would overflow, it becomes
 //! a running mean from there on.
@@ -6,6 +6,37 @@
 use super::amount::{Amount, Kahan};
 use super::arithmetic::{Combined, IncompatibleSchemas};
 use super::float::FloatHistogram;
+
+/// A running result of many histograms.
+pub trait Accumulator: Sized + Send + Sync + 'static {
+    /// The result of one histogram.
+    fn new(first: &FloatHistogram) -> Self;
+    /// Adds a histogram.
+    fn add(&mut self, next: &FloatHistogram) -> Result<Combined, IncompatibleSchemas>;
+    /// The result of all.
+    fn result(self) -> FloatHistogram;
+    /// Bytes of memory that it takes.
+    fn heap_bytes(&self) -> usize;
+}
+
+/// The compensated sum.
+impl Accumulator for FloatHistogram<Kahan> {
+    fn new(first: &FloatHistogram) -> Self {
+        first.map(Kahan::exactly)
+    }
+
+    fn add(&mut self, next: &FloatHistogram) -> Result<Combined, IncompatibleSchemas> {
+        Self::add(self, next)
+    }
+
+    fn result(self) -> FloatHistogram {
+        self.map(Kahan::value)
+    }
+
+    fn heap_bytes(&self) -> usize {
+        Self::heap_bytes(self)
+    }
+}
 
 /// The mean of the histograms added so far.
 #[derive(Debug, Clone)]
@@ -16,19 +47,12 @@ pub struct HistogramAverage {
     incremental: bool,
 }
 
-impl HistogramAverage {
-    /// The mean of one histogram.
-    pub fn new(first: &FloatHistogram) -> Self {
+impl Accumulator for HistogramAverage {
+    fn new(first: &FloatHistogram) -> Self {
         Self { held: first.map(Kahan::exactly), count: 1.0, incremental: false }
     }
 
-    /// Bytes of memory that it takes.
-    pub fn heap_bytes(&self) -> usize {
-        self.held.heap_bytes()
-    }
-
-    /// Adds a histogram.
-    pub fn add(&mut self, next: &FloatHistogram) -> Result<Combined, IncompatibleSchemas> {
+    fn add(&mut self, next: &FloatHistogram) -> Result<Combined, IncompatibleSchemas> {
         self.count += 1.0;
         if !self.incremental {
             if (magnitude(&self.held) + magnitude(next)).is_finite() {
@@ -49,12 +73,15 @@ impl HistogramAverage {
         self.held.add(&share)
     }
 
-    /// The mean.
-    pub fn mean(mut self) -> FloatHistogram {
+    fn result(mut self) -> FloatHistogram {
         if !self.incremental {
             self.held.div(self.count);
         }
         self.held.map(Kahan::value)
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.held.heap_bytes()
     }
 }
 
@@ -83,7 +110,7 @@ mod tests {
         for sum in &sums[1..] {
             average.add(&histogram(sum)).expect("all are exponential");
         }
-        average.mean().sum
+        average.result().sum
     }
 
     #[test]

@@ -7,16 +7,10 @@
 use super::amount::Amount;
 
 /// Sorted buckets.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Buckets<N = f64> {
     indexes: Vec<i32>,
     counts: Vec<N>,
-}
-
-impl<N> Default for Buckets<N> {
-    fn default() -> Self {
-        Self { indexes: Vec::new(), counts: Vec::new() }
-    }
 }
 
 /// Collects buckets whose indexes rise; a bucket whose index does not is merged into the last one.

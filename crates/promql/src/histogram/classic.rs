@@ -7,6 +7,8 @@
 
 use std::cmp::Ordering;
 
+use super::quantile::beyond;
+
 /// A classic bucket.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClassicBucket {
@@ -42,14 +44,8 @@ const ROUNDING: f64 = 1e-12;
 /// The `q`-quantile of a classic histogram of at least one bucket.
 pub fn classic_quantile(q: f64, mut buckets: Vec<ClassicBucket>) -> ClassicQuantile {
     let plain = |value| ClassicQuantile { value, forced: None };
-    if q.is_nan() {
-        return plain(f64::NAN);
-    }
-    if q < 0.0 {
-        return plain(f64::NEG_INFINITY);
-    }
-    if q > 1.0 {
-        return plain(f64::INFINITY);
+    if let Some(value) = beyond(q) {
+        return plain(value);
     }
     if !merge_by_bound(&mut buckets) {
         return plain(f64::NAN);

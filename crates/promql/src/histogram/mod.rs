@@ -28,7 +28,7 @@ mod zero;
 
 pub use amount::{Amount, Kahan};
 pub use arithmetic::{Combined, IncompatibleSchemas};
-pub use average::HistogramAverage;
+pub use average::{Accumulator, HistogramAverage};
 pub use buckets::Buckets;
 pub use classic::{
     ClassicBucket, ClassicQuantile, Monotonicity, classic_fraction, classic_quantile,
@@ -36,5 +36,6 @@ pub use classic::{
 pub use float::FloatHistogram;
 pub use fraction::Fraction;
 pub use iterate::{Bucket, BucketRule};
+pub(crate) use quantile::beyond;
 pub use quantile::{NanObservations, Quantile};
 pub use trim::Keep;

@@ -26,19 +26,26 @@ pub enum NanObservations {
     Skewed,
 }
 
+/// The quantile of anything, if `q` is not between 0 and 1.
+pub(crate) fn beyond(q: f64) -> Option<f64> {
+    match q {
+        _ if q.is_nan() => Some(f64::NAN),
+        _ if q < 0.0 => Some(f64::NEG_INFINITY),
+        _ if q > 1.0 => Some(f64::INFINITY),
+        _ => None,
+    }
+}
+
 const NO_BUCKET: Bucket = Bucket { lower: 0.0, upper: 0.0, rule: BucketRule::OpenLeft, count: 0.0 };
 
 impl FloatHistogram {
     /// The `q`-quantile.
     pub fn quantile(&self, q: f64) -> Quantile {
         let plain = |value| Quantile { value, nan: None };
-        if q < 0.0 {
-            return plain(f64::NEG_INFINITY);
+        if let Some(value) = beyond(q) {
+            return plain(value);
         }
-        if q > 1.0 {
-            return plain(f64::INFINITY);
-        }
-        if self.count == 0.0 || q.is_nan() {
+        if self.count == 0.0 {
             return plain(f64::NAN);
         }
         let may_have_nan = self.sum.is_nan();
