@@ -8,12 +8,11 @@ use super::ast::Edges;
 use super::budget::Held;
 use super::context::Context;
 use super::error::QueryError;
-use super::functions::Window;
+use super::functions::{Metric, Window, float_between};
 use super::labelset::without_metadata;
 use super::operators::build::Builder;
-use super::operators::scope::Scope;
 use super::operators::sliding::{Frame, Sliding, Tracks};
-use super::operators::{BoxOperator, Series};
+use super::operators::{BoxOperator, Scope, Series};
 use super::plan::{Range, Source};
 use super::points::{Points, ValueRef};
 use super::source::visit;
@@ -147,8 +146,7 @@ impl Collector<'_> {
                     let chunks = builder.runtime.block_on(selected.reader.read(run.clone()))?;
                     let bytes = chunk_bytes(&chunks);
                     length.note(run.len(), bytes);
-                    let mut held = self.context.budget.nothing();
-                    held.take(0, bytes)?;
+                    let _held = self.context.budget.hold(0, bytes)?;
                     for (series, chunks) in selected.series[first..].iter().zip(&chunks) {
                         let found = self.one_range(&series.labels, chunks, frame)?;
                         if let Some(found) = &found {
@@ -227,14 +225,14 @@ fn in_window(labels: Labels, window: &Window<'_>) -> Result<Option<SeriesPoints>
     if window.is_empty() {
         return Ok(None);
     }
-    let mut floats: Vec<(i64, f64)> = window.floats.iter().map(|p| (p.time, p.value)).collect();
-    if let Some(edges) = window.edges {
-        if !window.histograms.is_empty() {
-            let text = format!("{} modifier is not supported with histograms", edges.name());
-            return Err(QueryError::Execution(text));
-        }
-        floats = with_edges(&floats, window, edges);
+    if let Some(edges) = window.edges.filter(|_| !window.histograms.is_empty()) {
+        let text = format!("{edges} modifier is not supported with histograms");
+        return Err(QueryError::Execution(text));
     }
+    let floats = match window.edges {
+        Some(edges) => with_edges(window, edges),
+        None => window.floats.iter().map(|p| (p.time, p.value)).collect(),
+    };
     let histograms = window.histograms.iter().map(|p| (p.time, Arc::clone(&p.value))).collect();
     let series = SeriesPoints { labels, floats, histograms };
     let empty = series.floats.is_empty() && series.histograms.is_empty();
@@ -242,33 +240,33 @@ fn in_window(labels: Labels, window: &Window<'_>) -> Result<Option<SeriesPoints>
 }
 
 /// The points inside a window and one at each of its edges.
-fn with_edges(floats: &[(i64, f64)], window: &Window<'_>, edges: Edges) -> Vec<(i64, f64)> {
-    let (start, end) = (window.start, window.end);
+fn with_edges(window: &Window<'_>, edges: Edges) -> Vec<(i64, f64)> {
+    let Window { start, end, floats, .. } = *window;
     let smoothed = edges == Edges::Smoothed;
     let mut last = floats.len() - 1;
-    let mut first = floats[..last].partition_point(|(time, _)| *time <= start).saturating_sub(1);
+    let mut first = floats[..last].partition_point(|point| point.time <= start).saturating_sub(1);
     if smoothed {
-        last = floats[..last].partition_point(|(time, _)| *time < end);
+        last = floats[..last].partition_point(|point| point.time < end);
     }
-    if floats[last].0 <= start {
+    if floats[last].time <= start {
         return Vec::new();
     }
-    let between = |a: (i64, f64), b: (i64, f64), time: i64| {
-        a.1 + (b.1 - a.1) * (time - a.0) as f64 / (b.0 - a.0) as f64
-    };
+    let between = |a, b, time| float_between(a, b, time, Metric::Gauge);
     let left = match floats.get(first + 1) {
-        Some(next) if smoothed && floats[first].0 < start => between(floats[first], *next, start),
-        _ => floats[first].1,
+        Some(next) if smoothed && floats[first].time < start => {
+            between(floats[first], *next, start)
+        }
+        _ => floats[first].value,
     };
-    let right = if smoothed && last > 0 && floats[last].0 > end {
+    let right = if smoothed && last > 0 && floats[last].time > end {
         between(floats[last - 1], floats[last], end)
     } else {
-        floats[last].1
+        floats[last].value
     };
-    first += usize::from(floats[first].0 <= start);
-    let inside = if floats[last].0 >= end { first..last } else { first..last + 1 };
+    first += usize::from(floats[first].time <= start);
+    let inside = if floats[last].time >= end { first..last } else { first..last + 1 };
     let mut all = vec![(start, left)];
-    all.extend(floats.get(inside).unwrap_or_default());
+    all.extend(floats.get(inside).unwrap_or_default().iter().map(|p| (p.time, p.value)));
     all.push((end, right));
     all
 }

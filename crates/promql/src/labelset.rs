@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use hashbrown::HashSet;
 
-use promkairos_model::{LabelError, Labels, LabelsRef, METRIC_NAME, METRIC_TYPE, METRIC_UNIT};
+use super::error::QueryError;
+use promkairos_model::{Labels, LabelsRef, METRIC_NAME, METRIC_TYPE, METRIC_UNIT};
 
 /// The labels that name the metric, its type and its unit, sorted. A function that changes the
 /// meaning of the values drops all of them.
@@ -72,41 +73,9 @@ pub(crate) fn differ_without_metadata<'a>(sets: impl ExactSizeIterator<Item = &'
     sets.map(|labels| labels.as_ref().hash_without(&METADATA_LABELS)).all(|hash| known.insert(hash))
 }
 
-/// `labels` with one label set, or removed if `value` is empty.
-pub(crate) fn with(labels: &Labels, name: &str, value: &str) -> Result<Labels, LabelError> {
-    let mut builder = Builder::new(labels);
-    builder.set(name, value);
-    builder.build()
-}
-
-/// Changes a label set in several steps.
-pub(crate) struct Builder<'a> {
-    labels: BTreeMap<&'a str, &'a str>,
-}
-
-impl<'a> Builder<'a> {
-    /// Starts with these labels.
-    pub(crate) fn new(labels: &'a Labels) -> Self {
-        Self { labels: labels.iter().collect() }
-    }
-
-    /// Sets a label; an empty value removes it.
-    pub(crate) fn set(&mut self, name: &'a str, value: &'a str) {
-        self.labels.insert(name, value);
-    }
-
-    /// Removes a label.
-    pub(crate) fn remove(&mut self, name: &str) {
-        self.labels.remove(name);
-    }
-
-    /// Removes all labels whose name is not `wanted`.
-    pub(crate) fn retain(&mut self, mut wanted: impl FnMut(&str) -> bool) {
-        self.labels.retain(|name, _| wanted(name));
-    }
-
-    /// The label set. Fails only on an empty name.
-    pub(crate) fn build(self) -> Result<Labels, LabelError> {
-        Labels::from_pairs(self.labels)
-    }
+/// `labels` with one label set, or removed if `value` is empty. Fails on an empty name.
+pub(crate) fn with(labels: &Labels, name: &str, value: &str) -> Result<Labels, QueryError> {
+    let mut pairs: BTreeMap<&str, &str> = labels.iter().collect();
+    pairs.insert(name, value);
+    Labels::from_pairs(pairs).map_err(|error| QueryError::execution(error.to_string()))
 }

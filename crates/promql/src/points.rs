@@ -116,15 +116,14 @@ const KEPT_BYTES: usize = size_of::<KeptPoints>() + 64;
 impl KeptPoints {
     /// Keeps `points`.
     pub(crate) fn new(points: Points, budget: &Arc<Budget>) -> Result<Self, QueryError> {
-        let mut held = budget.nothing();
-        held.take(points.samples(), points.steps() * size_of::<f64>() + KEPT_BYTES)?;
+        let held = budget.hold(points.samples(), points.steps() * size_of::<f64>() + KEPT_BYTES)?;
         Ok(Self { points, _held: held })
     }
 
     /// Absent points at `steps` steps.
     pub(crate) fn absent(steps: usize, budget: &Arc<Budget>) -> Result<Self, QueryError> {
-        let mut held = budget.nothing();
-        held.take(0, steps.saturating_mul(size_of::<f64>()).saturating_add(KEPT_BYTES))?;
+        let held =
+            budget.hold(0, steps.saturating_mul(size_of::<f64>()).saturating_add(KEPT_BYTES))?;
         Ok(Self { points: Points::absent(steps), _held: held })
     }
 
@@ -256,6 +255,18 @@ impl Points {
     pub(crate) fn remove(&mut self, step: usize) {
         self.floats[step] = ABSENT;
         self.take_histogram(step);
+    }
+
+    /// Sets the point of the first step at all steps.
+    pub(crate) fn repeat_first(&mut self, budget: &Arc<Budget>) -> Result<(), QueryError> {
+        if let Some(value) = self.float(0) {
+            self.floats.fill(value);
+        } else if let Some(histogram) = self.histogram(0).cloned() {
+            for step in 1..self.steps() {
+                self.set_histogram(step, Arc::clone(&histogram), budget)?;
+            }
+        }
+        Ok(())
     }
 
     #[inline]

@@ -53,8 +53,7 @@ pub(crate) fn count_values(
                 Some((same, at)) if bits == Some(same) => at,
                 _ => {
                     let text = text(value);
-                    let key = with(&labels, name, &text)
-                        .map_err(|error| QueryError::execution(error.to_string()))?;
+                    let key = with(&labels, name, &text)?;
                     let group = choice.of(&key, &mut buffer).to_owned();
                     match counted.get(&group) {
                         Some(at) => *at,

@@ -1,11 +1,8 @@
-//! Folds of floats: count, group, min, max, variance. All but `count` and `group` ignore
-//! histograms, and annotate the query if they ignored any.
-//!
-//! Variance has no [`Joins`]: its method adds one value after another.
+//! Folds of floats that keep a small state for each step: count, group, min, max, variance.
 
 use std::marker::PhantomData;
 
-use super::fold::{Fold, Joins, Origin};
+use super::fold::{Fold, Joins, Origin, tell_ignored};
 use crate::context::Context;
 use crate::error::QueryError;
 use crate::operator::Aggregator;
@@ -14,66 +11,58 @@ use crate::position::Span;
 use promkairos_model::is_stale;
 
 /// `count`: the number of points.
-pub(super) struct Count;
-
-impl Fold for Count {
-    type State = Vec<u64>;
-
-    fn begin(&self, steps: usize) -> Self::State {
-        vec![0; steps]
-    }
-
-    fn add_floats(&self, state: &mut Self::State, floats: &[f64]) -> usize {
-        for (count, value) in state.iter_mut().zip(floats) {
-            *count += u64::from(!is_stale(*value));
-        }
-        0
-    }
-
-    fn add_histograms(
-        &self,
-        state: &mut Self::State,
-        _: &Origin<'_>,
-        points: &Points,
-        _: &Context,
-    ) -> Result<(), QueryError> {
-        for (step, _) in points.histograms() {
-            state[step] += 1;
-        }
-        Ok(())
-    }
-
-    fn joins(&self) -> Option<Joins<Self::State>> {
-        Some(|state, later| state.iter_mut().zip(later).for_each(|(count, more)| *count += more))
-    }
-
-    fn finish(
-        &self,
-        state: Self::State,
-        points: &mut Points,
-        _: &Context,
-    ) -> Result<(), QueryError> {
-        for (step, count) in state.into_iter().enumerate().filter(|(_, count)| *count > 0) {
-            points.set_float(step, count as f64);
-        }
-        Ok(())
-    }
-}
-
+pub(super) type Count = Floats<u64>;
 /// `group`: 1 where there is any point.
-pub(super) struct Group;
+pub(super) type Group = Floats<bool>;
+/// `min`: NaN only if there is no other value.
+pub(super) type Min = Floats<Least>;
+/// `max`: NaN only if there is no other value.
+pub(super) type Max = Floats<Greatest>;
+/// `stdvar` and `stddev`, by Welford's method.
+pub(super) type Variance = Floats<Moments>;
 
-impl Fold for Group {
-    type State = Vec<bool>;
+/// Folds floats into one cell for each step.
+pub(super) struct Floats<C> {
+    op: Aggregator,
+    span: Span,
+    cell: PhantomData<C>,
+}
+
+/// The state of a group at a step.
+pub(super) trait Cell: Copy + Send + Sync + 'static {
+    /// Nothing was added.
+    const EMPTY: Self;
+    /// The number of samples that it counts as in the budget.
+    const SAMPLES: usize = 1;
+    /// Adds a histogram; `None` if histograms are ignored, with a note.
+    const ADD_HISTOGRAM: Option<fn(&mut Self)> = None;
+    /// Adds what a later state holds; `None` if the result depends on the order of the values.
+    const JOIN: Option<fn(&mut Self, Self)> = None;
+    /// Adds a float; [`ABSENT`] changes nothing.
+    fn add(&mut self, value: f64);
+    /// The result of `op`; [`ABSENT`] if nothing was added.
+    fn result(self, op: Aggregator) -> f64;
+}
+
+impl<C> Floats<C> {
+    pub(super) fn new(op: Aggregator, span: Span) -> Self {
+        Self { op, span, cell: PhantomData }
+    }
+}
+
+impl<C: Cell> Fold for Floats<C> {
+    type State = Vec<C>;
 
     fn begin(&self, steps: usize) -> Self::State {
-        vec![false; steps]
+        vec![C::EMPTY; steps]
+    }
+
+    fn samples(&self, steps: usize) -> usize {
+        steps * C::SAMPLES
     }
 
     fn add_floats(&self, state: &mut Self::State, floats: &[f64]) -> usize {
-        for (seen, value) in state.iter_mut().zip(floats) {
-            *seen |= !is_stale(*value);
-        }
+        state.iter_mut().zip(floats).for_each(|(cell, value)| cell.add(*value));
         0
     }
 
@@ -82,16 +71,21 @@ impl Fold for Group {
         state: &mut Self::State,
         _: &Origin<'_>,
         points: &Points,
-        _: &Context,
+        context: &Context,
     ) -> Result<(), QueryError> {
-        for (step, _) in points.histograms() {
-            state[step] = true;
+        match C::ADD_HISTOGRAM {
+            Some(add) => points.histograms().for_each(|(step, _)| add(&mut state[step])),
+            None => tell_ignored(points, self.op, self.span, context),
         }
         Ok(())
     }
 
     fn joins(&self) -> Option<Joins<Self::State>> {
-        Some(|state, later| state.iter_mut().zip(later).for_each(|(seen, more)| *seen |= more))
+        C::JOIN?;
+        Some(|state, later| {
+            let Some(join) = C::JOIN else { return };
+            state.iter_mut().zip(later).for_each(|(cell, later)| join(cell, later));
+        })
     }
 
     fn finish(
@@ -100,101 +94,82 @@ impl Fold for Group {
         points: &mut Points,
         _: &Context,
     ) -> Result<(), QueryError> {
-        for (step, _) in state.into_iter().enumerate().filter(|(_, seen)| *seen) {
-            points.set_float(step, 1.0);
+        for (value, cell) in points.floats_mut().iter_mut().zip(state) {
+            *value = cell.result(self.op);
         }
         Ok(())
     }
 }
 
-/// Which of two floats is kept. NaN is kept only if there is no other value.
-pub(super) trait Better: Send + Sync + 'static {
-    const OP: Aggregator;
-    fn better(new: f64, old: f64) -> bool;
-}
+impl Cell for u64 {
+    const EMPTY: Self = 0;
+    const ADD_HISTOGRAM: Option<fn(&mut Self)> = Some(|count| *count += 1);
+    const JOIN: Option<fn(&mut Self, Self)> = Some(|count, later| *count += later);
 
-/// The least.
-pub(super) struct Min;
+    fn add(&mut self, value: f64) {
+        *self += Self::from(!is_stale(value));
+    }
 
-impl Better for Min {
-    const OP: Aggregator = Aggregator::Min;
-
-    fn better(new: f64, old: f64) -> bool {
-        new < old
+    fn result(self, _: Aggregator) -> f64 {
+        if self > 0 { self as f64 } else { ABSENT }
     }
 }
 
-/// The greatest.
-pub(super) struct Max;
+impl Cell for bool {
+    const EMPTY: Self = false;
+    const ADD_HISTOGRAM: Option<fn(&mut Self)> = Some(|seen| *seen = true);
+    const JOIN: Option<fn(&mut Self, Self)> = Some(|seen, later| *seen |= later);
 
-impl Better for Max {
-    const OP: Aggregator = Aggregator::Max;
+    fn add(&mut self, value: f64) {
+        *self |= !is_stale(value);
+    }
 
-    fn better(new: f64, old: f64) -> bool {
-        new > old
+    fn result(self, _: Aggregator) -> f64 {
+        if self { 1.0 } else { ABSENT }
     }
 }
 
-/// `min` and `max`.
-pub(super) struct Extreme<B> {
-    span: Span,
-    better: PhantomData<B>,
-}
+/// The least value.
+#[derive(Clone, Copy)]
+pub(super) struct Least(f64);
 
-impl<B> Extreme<B> {
-    pub(super) fn new(span: Span) -> Self {
-        Self { span, better: PhantomData }
-    }
-}
+impl Cell for Least {
+    const EMPTY: Self = Self(ABSENT);
+    const JOIN: Option<fn(&mut Self, Self)> = Some(|least, later| least.add(later.0));
 
-impl<B: Better> Fold for Extreme<B> {
-    type State = Vec<f64>;
-
-    fn begin(&self, steps: usize) -> Self::State {
-        vec![ABSENT; steps]
-    }
-
-    fn add_floats(&self, state: &mut Self::State, floats: &[f64]) -> usize {
-        keep_better::<B>(state, floats);
-        0
-    }
-
-    fn of_floats_alone(&self) -> Option<(Aggregator, Span)> {
-        Some((B::OP, self.span))
-    }
-
-    fn joins(&self) -> Option<Joins<Self::State>> {
-        Some(|state, later| keep_better::<B>(state, &later))
-    }
-
-    fn finish(
-        &self,
-        state: Self::State,
-        points: &mut Points,
-        _: &Context,
-    ) -> Result<(), QueryError> {
-        points.floats_mut().copy_from_slice(&state);
-        Ok(())
-    }
-}
-
-fn keep_better<B: Better>(state: &mut [f64], floats: &[f64]) {
-    for (old, new) in state.iter_mut().zip(floats) {
+    fn add(&mut self, value: f64) {
         // An absent value is a NaN too, so the first value is taken.
-        if B::better(*new, *old) || (old.is_nan() && !is_stale(*new)) {
-            *old = *new;
+        if value < self.0 || (self.0.is_nan() && !is_stale(value)) {
+            self.0 = value;
         }
+    }
+
+    fn result(self, _: Aggregator) -> f64 {
+        self.0
     }
 }
 
-/// `stdvar` and `stddev`, by Welford's method.
-pub(super) struct Variance {
-    pub(super) op: Aggregator,
-    pub(super) span: Span,
+/// The greatest value.
+#[derive(Clone, Copy)]
+pub(super) struct Greatest(f64);
+
+impl Cell for Greatest {
+    const EMPTY: Self = Self(ABSENT);
+    const JOIN: Option<fn(&mut Self, Self)> = Some(|greatest, later| greatest.add(later.0));
+
+    fn add(&mut self, value: f64) {
+        if value > self.0 || (self.0.is_nan() && !is_stale(value)) {
+            self.0 = value;
+        }
+    }
+
+    fn result(self, _: Aggregator) -> f64 {
+        self.0
+    }
 }
 
-/// The running state at a step.
-#[derive(Debug, Clone, Copy, Default)]
+/// The running state of the variance.
+#[derive(Clone, Copy)]
 pub(super) struct Moments {
     count: f64,
     mean: f64,
@@ -202,50 +177,31 @@ pub(super) struct Moments {
     squares: f64,
 }
 
-impl Fold for Variance {
-    type State = Vec<Moments>;
+impl Cell for Moments {
+    const EMPTY: Self = Self { count: 0.0, mean: 0.0, squares: 0.0 };
+    const SAMPLES: usize = 2;
 
-    fn begin(&self, steps: usize) -> Self::State {
-        vec![Moments::default(); steps]
-    }
-
-    fn samples(&self, steps: usize) -> usize {
-        2 * steps
-    }
-
-    fn add_floats(&self, state: &mut Self::State, floats: &[f64]) -> usize {
-        for (moments, value) in state.iter_mut().zip(floats) {
-            if is_stale(*value) {
-                continue;
-            }
-            moments.count += 1.0;
-            if moments.count == 1.0 {
-                moments.mean = *value;
-                moments.squares = if value.is_finite() { 0.0 } else { f64::NAN };
-            } else {
-                let delta = value - moments.mean;
-                moments.mean += delta / moments.count;
-                moments.squares += delta * (value - moments.mean);
-            }
+    fn add(&mut self, value: f64) {
+        if is_stale(value) {
+            return;
         }
-        0
-    }
-
-    fn of_floats_alone(&self) -> Option<(Aggregator, Span)> {
-        Some((self.op, self.span))
-    }
-
-    fn finish(
-        &self,
-        state: Self::State,
-        points: &mut Points,
-        _: &Context,
-    ) -> Result<(), QueryError> {
-        for (step, moments) in state.into_iter().enumerate().filter(|(_, m)| m.count > 0.0) {
-            let variance = moments.squares / moments.count;
-            let deviation = self.op == Aggregator::Stddev;
-            points.set_float(step, if deviation { variance.sqrt() } else { variance });
+        self.count += 1.0;
+        if self.count == 1.0 {
+            self.mean = value;
+            self.squares = if value.is_finite() { 0.0 } else { f64::NAN };
+        } else {
+            let delta = value - self.mean;
+            self.mean += delta / self.count;
+            self.squares += delta * (value - self.mean);
         }
-        Ok(())
+    }
+
+    fn result(self, op: Aggregator) -> f64 {
+        let variance = self.squares / self.count;
+        match op {
+            _ if self.count == 0.0 => ABSENT,
+            Aggregator::Stddev => variance.sqrt(),
+            _ => variance,
+        }
     }
 }

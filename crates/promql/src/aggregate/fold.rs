@@ -32,24 +32,14 @@ pub(super) trait Fold: Send + Sync + 'static {
     /// Adds the floats of a series. Returns the number of samples by which the state grew.
     fn add_floats(&self, state: &mut Self::State, floats: &[f64]) -> usize;
 
-    /// Adds the histograms of a series and counts them in the budget. The default ignores them.
+    /// Adds the histograms of a series and counts them in the budget, or notes that they are ignored.
     fn add_histograms(
         &self,
-        _state: &mut Self::State,
-        _origin: &Origin<'_>,
+        state: &mut Self::State,
+        origin: &Origin<'_>,
         points: &Points,
         context: &Context,
-    ) -> Result<(), QueryError> {
-        if let Some((op, span)) = self.of_floats_alone() {
-            tell_ignored(points, op, span, context);
-        }
-        Ok(())
-    }
-
-    /// For a fold that ignores histograms: the aggregator and the place that the note names.
-    fn of_floats_alone(&self) -> Option<(Aggregator, Span)> {
-        None
-    }
+    ) -> Result<(), QueryError>;
 
     /// How to join states of a fixed size that hold only floats; `None` if they cannot be joined.
     fn joins(&self) -> Option<Joins<Self::State>> {

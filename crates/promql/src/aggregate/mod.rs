@@ -3,7 +3,6 @@
 //! Folds keep one cell for each group and step, never the points of the series. A group is
 //! complete when its last series was read.
 
-mod aggregation;
 mod cells;
 mod count_values;
 mod float;
@@ -11,6 +10,7 @@ mod fold;
 mod folded;
 mod grouping;
 mod histogram;
+mod param;
 mod pieces;
 mod quantile;
 mod select;
@@ -23,49 +23,49 @@ use super::error::QueryError;
 use super::operator::Aggregator;
 use super::operators::BoxOperator;
 use super::operators::literal::Nothing;
+use super::plan::Aggregate;
 use super::steps::Steps;
 
-pub(crate) use aggregation::Aggregation;
-use aggregation::Param;
 pub(crate) use count_values::count_values;
-use float::{Count, Extreme, Group, Max, Min, Variance};
+use float::{Count, Group, Max, Min, Variance};
 use folded::Folded;
 use grouping::Groups;
 use histogram::{Average, Sum};
+use param::Param;
 use quantile::Quantile;
 
 /// Aggregates `input`. `param` is the parameter of an aggregator with a numeric parameter.
 pub(crate) fn aggregate(
-    aggregation: &Aggregation<'_>,
+    node: &Aggregate,
     input: BoxOperator,
     param: Option<BoxOperator>,
     steps: Steps,
     context: &Arc<Context>,
 ) -> Result<BoxOperator, QueryError> {
-    let groups = Groups::new(&*input, aggregation.grouping, &context.budget)?;
+    let groups = Groups::new(&*input, &node.grouping, &context.budget)?;
     let count = steps.count();
     let param = param.map(Param::read).transpose()?;
-    let op = aggregation.op;
-    let span = aggregation.input_span;
+    let (op, span) = (node.op, node.input.span);
+    let param_span = node.param.as_ref().map_or(node.span, |param| param.span);
     Ok(match op {
         Aggregator::Sum => Folded::boxed(input, groups, Sum::new(span), count, context),
         Aggregator::Avg => Folded::boxed(input, groups, Average::new(span), count, context),
-        Aggregator::Count => Folded::boxed(input, groups, Count, count, context),
-        Aggregator::Group => Folded::boxed(input, groups, Group, count, context),
-        Aggregator::Min => Folded::boxed(input, groups, Extreme::<Min>::new(span), count, context),
-        Aggregator::Max => Folded::boxed(input, groups, Extreme::<Max>::new(span), count, context),
+        Aggregator::Count => Folded::boxed(input, groups, Count::new(op, span), count, context),
+        Aggregator::Group => Folded::boxed(input, groups, Group::new(op, span), count, context),
+        Aggregator::Min => Folded::boxed(input, groups, Min::new(op, span), count, context),
+        Aggregator::Max => Folded::boxed(input, groups, Max::new(op, span), count, context),
         Aggregator::Stddev | Aggregator::Stdvar => {
-            Folded::boxed(input, groups, Variance { op, span }, count, context)
+            Folded::boxed(input, groups, Variance::new(op, span), count, context)
         }
         Aggregator::Quantile => {
             let Some(param) = param else { return Ok(Box::new(Nothing)) };
-            param.tell_bad_quantiles(aggregation.param_span, context);
+            param.tell_bad_quantiles(param_span, context);
             let quantile = Quantile { span, quantiles: param.values };
             Folded::boxed(input, groups, quantile, count, context)
         }
         Aggregator::TopK | Aggregator::BottomK | Aggregator::LimitK | Aggregator::LimitRatio => {
             let Some(param) = param else { return Ok(Box::new(Nothing)) };
-            select::select(aggregation, input, groups, param, steps, context)?
+            select::select(node, input, groups, (param, param_span), steps, context)?
         }
         // Its parameter is a label: see [`count_values`].
         Aggregator::CountValues => Box::new(Nothing),

@@ -1,6 +1,6 @@
 //! `quantile`: keeps the floats of a group at each step.
 
-use super::fold::Fold;
+use super::fold::{Fold, Origin, tell_ignored};
 use crate::context::Context;
 use crate::error::QueryError;
 use crate::functions::quantile;
@@ -36,8 +36,15 @@ impl Fold for Quantile {
         grown
     }
 
-    fn of_floats_alone(&self) -> Option<(Aggregator, Span)> {
-        Some((Aggregator::Quantile, self.span))
+    fn add_histograms(
+        &self,
+        _: &mut Self::State,
+        _: &Origin<'_>,
+        points: &Points,
+        context: &Context,
+    ) -> Result<(), QueryError> {
+        tell_ignored(points, Aggregator::Quantile, self.span, context);
+        Ok(())
     }
 
     fn bytes(&self, steps: usize) -> usize {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh64::Xxh64;
 
-use super::aggregation::{Aggregation, Param};
 use super::grouping::Groups;
+use super::param::Param;
 use super::top::Top;
 use crate::annotations::Note;
 use crate::budget::Held;
@@ -15,37 +15,39 @@ use crate::format::general;
 use crate::operator::Aggregator;
 use crate::operators::literal::{Nothing, drain};
 use crate::operators::{BoxOperator, Operator, Series};
+use crate::plan::Aggregate;
 use crate::points::Points;
+use crate::position::Span;
 use crate::steps::Steps;
 use promkairos_model::Labels;
 
 /// Selects some series of each group.
 pub(super) fn select(
-    aggregation: &Aggregation<'_>,
+    node: &Aggregate,
     input: BoxOperator,
     groups: Groups,
-    param: Param,
+    (param, param_span): (Param, Span),
     steps: Steps,
     context: &Arc<Context>,
 ) -> Result<BoxOperator, QueryError> {
     let none = |input| drain(input).map(|()| Box::new(Nothing) as BoxOperator);
-    if aggregation.op == Aggregator::LimitRatio {
+    if node.op == Aggregator::LimitRatio {
         if param.values.iter().all(|ratio| *ratio == 0.0) {
             return none(input);
         }
-        let ratios = checked_ratios(aggregation, &param, context)?;
+        let ratios = checked_ratios(&param, param_span, context)?;
         return Ok(Box::new(LimitRatio { input, ratios, position: 0 }));
     }
     if param.max() < 1.0 {
         return none(input);
     }
     let most = checked_counts(&param, input.series().len())?;
-    if aggregation.op == Aggregator::LimitK {
+    if node.op == Aggregator::LimitK {
         let taken = vec![Vec::new(); groups.len()];
         let held = context.budget.nothing();
         return Ok(Box::new(LimitK { input, groups, most, taken, held, position: 0 }));
     }
-    Ok(Box::new(Top::new(aggregation, input, groups, most, steps, context)?))
+    Ok(Box::new(Top::new(node, input, groups, most, steps, context)?))
 }
 
 /// The number of series to select, by step.
@@ -65,20 +67,16 @@ fn checked_counts(param: &Param, series: usize) -> Result<Vec<usize>, QueryError
     Ok(param.values.iter().map(|count| (*count as usize).min(series)).collect())
 }
 
-fn checked_ratios(
-    aggregation: &Aggregation<'_>,
-    param: &Param,
-    context: &Context,
-) -> Result<Vec<f64>, QueryError> {
+fn checked_ratios(param: &Param, span: Span, context: &Context) -> Result<Vec<f64>, QueryError> {
     if param.has_nan() {
         return Err(QueryError::execution("Ratio value is NaN"));
     }
     let (min, max) = (param.min(), param.max());
     if max > 1.0 {
-        context.annotate(Note::invalid_ratio(max, 1.0).at(aggregation.param_span));
+        context.annotate(Note::invalid_ratio(max, 1.0).at(span));
     }
     if min < -1.0 {
-        context.annotate(Note::invalid_ratio(min, -1.0).at(aggregation.param_span));
+        context.annotate(Note::invalid_ratio(min, -1.0).at(span));
     }
     Ok(param.values.iter().map(|ratio| ratio.clamp(-1.0, 1.0)).collect())
 }

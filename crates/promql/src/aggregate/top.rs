@@ -6,14 +6,15 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::aggregation::Aggregation;
 use super::fold::tell_ignored;
 use super::grouping::Groups;
 use crate::budget::Held;
 use crate::context::Context;
 use crate::error::QueryError;
 use crate::operator::Aggregator;
+use crate::operators::vector::by_value;
 use crate::operators::{BoxOperator, Operator, Series};
+use crate::plan::Aggregate;
 use crate::points::Points;
 use crate::position::Span;
 use crate::series_list::SeriesList;
@@ -58,7 +59,7 @@ const CANDIDATE_BYTES: usize = 2 * size_of::<Candidate>();
 
 impl Top {
     pub(super) fn new(
-        aggregation: &Aggregation<'_>,
+        node: &Aggregate,
         input: BoxOperator,
         groups: Groups,
         most: Vec<usize>,
@@ -66,8 +67,9 @@ impl Top {
         context: &Arc<Context>,
     ) -> Result<Self, QueryError> {
         let mut series = SeriesList::new(input.series().len(), &context.budget)?;
-        let mut of_members = context.budget.nothing();
-        of_members.take(0, input.series().len() * MEMBER_BYTES + groups.len() * GROUP_BYTES)?;
+        let of_members = context
+            .budget
+            .hold(0, input.series().len() * MEMBER_BYTES + groups.len() * GROUP_BYTES)?;
         let mut members = vec![Vec::new(); groups.len()];
         for (position, &group) in groups.of_series.iter().enumerate() {
             members[group].push(position);
@@ -79,8 +81,8 @@ impl Top {
         let held = (0..groups.len()).map(|_| context.budget.nothing()).collect();
         Ok(Self {
             input,
-            op: aggregation.op,
-            span: aggregation.span,
+            op: node.op,
+            span: node.span,
             most,
             steps,
             heaps,
@@ -134,7 +136,7 @@ impl Top {
         for (step, heap) in std::mem::take(&mut self.heaps[group]).into_iter().enumerate() {
             let mut heap = heap;
             if self.steps.is_instant() {
-                heap.sort_by(|a, b| order(self.op, b.0, a.0));
+                heap.sort_by(|a, b| by_value(a.0, b.0, self.op == Aggregator::TopK));
             }
             for (value, position) in heap {
                 // Members are sorted by position.
@@ -194,18 +196,6 @@ fn worse(op: Aggregator, a: f64, b: f64) -> bool {
 /// Whether `a` is nearer to the top of the heap than `b`; the worst candidate is at the top.
 fn less(op: Aggregator, a: f64, b: f64) -> bool {
     a.is_nan() || worse(op, a, b)
-}
-
-fn order(op: Aggregator, a: f64, b: f64) -> std::cmp::Ordering {
-    use std::cmp::Ordering;
-    match (a.is_nan(), b.is_nan()) {
-        (true, true) => Ordering::Equal,
-        (true, false) => Ordering::Less,
-        (false, true) => Ordering::Greater,
-        (false, false) if worse(op, a, b) => Ordering::Less,
-        (false, false) if worse(op, b, a) => Ordering::Greater,
-        (false, false) => Ordering::Equal,
-    }
 }
 
 /// Moves the last candidate up to its place.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::element::Operation;
 use super::group::{Joined, Planned, Sides};
-use super::matching::{Group, Name, groups, match_labels, result_labels};
+use super::matching::{Group, groups, match_labels, result_labels};
 use crate::ast::{Cardinality, Comparison, Matching};
 use crate::budget::Held;
 use crate::context::Context;
@@ -167,10 +167,9 @@ impl Sides {
         let boolean = self.operation.comparison == Comparison::Bool;
         let at_once = boolean && !self.context.delays_names();
         let drops = self.operation.drops_name() || at_once;
-        let name = if drops { Name::Dropped } else { Name::Kept };
         let none = Labels::default();
         let base =
-            |&position: &usize| result_labels(&many[position].labels, &none, &self.matching, name);
+            |&position: &usize| result_labels(&many[position].labels, &none, &self.matching, drops);
         let given = |&position: &usize| keep(&one[position].labels, &self.matching.include);
         let (left, of_left) = classes(&group.left, base, held)?;
         let (right, of_right) = classes(&group.right, given, held)?;
@@ -181,7 +180,7 @@ impl Sides {
             if results.len() % PAIRS_A_CHECK == 0 {
                 self.context.check()?;
             }
-            let labels = result_labels(many, one, &self.matching, name);
+            let labels = result_labels(many, one, &self.matching, drops);
             held.take(0, PAIR_BYTES)?;
             let at = *known.entry(labels.clone()).or_insert(series.len() - first);
             if at == series.len() - first {

@@ -1,12 +1,14 @@
 //! Which series of two vectors match: groups of series with the same labels of the match, and
 //! the label sets of the results of a group. No point is read.
 
+use std::collections::BTreeMap;
+
 use hashbrown::HashMap;
 
 use crate::ast::{Cardinality, MatchLabels, Matching};
 use crate::budget::Held;
 use crate::error::QueryError;
-use crate::labelset::{Builder, LabelChoice, METADATA_LABELS};
+use crate::labelset::{LabelChoice, METADATA_LABELS};
 use crate::operators::Series;
 use crate::series_list::LABELS_BYTES;
 use promkairos_model::Labels;
@@ -77,36 +79,28 @@ pub(crate) fn match_labels(labels: &Labels, matching: &MatchLabels) -> Labels {
     agreed(matching).of(labels, &mut Vec::new()).to_owned()
 }
 
-/// Whether the metric's name is dropped at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Name {
-    /// The name is kept.
-    Kept,
-    /// The name is dropped, with the other labels that describe the metric.
-    Dropped,
-}
-
-/// The labels of the result for a series of the side of many and a series of the side of one.
+/// The labels of the result for a series of the side of many and a series of the side of one. With `drops_name`, the
+/// labels that describe the metric are dropped.
 pub(crate) fn result_labels(
     many: &Labels,
     one: &Labels,
     matching: &Matching,
-    name: Name,
+    drops_name: bool,
 ) -> Labels {
-    let mut builder = Builder::new(many);
-    if name == Name::Dropped {
-        METADATA_LABELS.iter().for_each(|name| builder.remove(name));
+    let mut labels: BTreeMap<&str, &str> = many.iter().collect();
+    if drops_name {
+        labels.retain(|label, _| !METADATA_LABELS.contains(label));
     }
     if matching.cardinality == Cardinality::OneToOne {
         match &matching.labels {
-            MatchLabels::On(names) => builder.retain(|label| names.iter().any(|n| n == label)),
-            MatchLabels::Ignoring(names) => names.iter().for_each(|name| builder.remove(name)),
+            MatchLabels::On(names) => labels.retain(|label, _| names.iter().any(|n| n == label)),
+            MatchLabels::Ignoring(names) => {
+                labels.retain(|label, _| names.iter().all(|n| n != label))
+            }
         }
     }
-    for label in &matching.include {
-        builder.set(label, one.get(label));
-    }
+    labels.extend(matching.include.iter().map(|label| (label.as_str(), one.get(label))));
     // Names come from label sets or from the parser. Only a query can name an empty one, and no
     // series has a label with an empty name.
-    builder.build().unwrap_or_default()
+    Labels::from_pairs(labels).unwrap_or_default()
 }

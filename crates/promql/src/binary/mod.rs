@@ -10,4 +10,4 @@ mod set;
 pub(crate) use element::Operation;
 pub(crate) use join::Join;
 pub(crate) use scalar::{ScalarSide, scalars, vector_and_scalar};
-pub(crate) use set::{And, Or, Stays};
+pub(crate) use set::{And, Or};

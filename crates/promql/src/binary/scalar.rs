@@ -7,9 +7,9 @@ use crate::ast::Comparison;
 use crate::context::Context;
 use crate::error::QueryError;
 use crate::operator::BinaryOp;
-use crate::operators::elementwise::{Map, Mapped};
+use crate::operators::elementwise::Mapped;
 use crate::operators::merged::Merged;
-use crate::operators::{BoxOperator, Operator, Series};
+use crate::operators::{BoxOperator, Map};
 use crate::points::{ABSENT, Points, Value, ValueRef};
 use promkairos_model::is_stale;
 
@@ -23,33 +23,19 @@ pub(crate) enum ScalarSide {
 }
 
 /// An operator between two scalars. A comparison gives 1 or 0.
-pub(crate) fn scalars(op: BinaryOp, lhs: BoxOperator, rhs: BoxOperator) -> BoxOperator {
-    Box::new(Scalars { op, lhs, rhs, right: Points::default() })
-}
-
-struct Scalars {
-    op: BinaryOp,
-    lhs: BoxOperator,
-    rhs: BoxOperator,
-    right: Points,
-}
-
-impl Operator for Scalars {
-    fn series(&self) -> &[Series] {
-        self.lhs.series()
-    }
-
-    fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
-        self.lhs.next(points)?;
-        self.rhs.next(&mut self.right)?;
-        for (left, right) in points.floats_mut().iter_mut().zip(self.right.floats()) {
-            *left = match float_operation(self.op, *left, *right) {
+pub(crate) fn scalars(op: BinaryOp, lhs: BoxOperator, mut rhs: BoxOperator) -> BoxOperator {
+    let mut right = Points::default();
+    let map = move |points: &mut Points| {
+        rhs.next(&mut right)?;
+        for (left, right) in points.floats_mut().iter_mut().zip(right.floats()) {
+            *left = match float_operation(op, *left, *right) {
                 (_, Kept::Compared(holds)) => f64::from(holds),
                 (value, Kept::Always) => value,
             };
         }
         Ok(())
-    }
+    };
+    Mapped::labeled(lhs, Box::new(map))
 }
 
 /// An operator between a vector and a scalar.

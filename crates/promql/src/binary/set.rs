@@ -6,26 +6,19 @@ use crate::ast::MatchLabels;
 use crate::budget::Held;
 use crate::context::Context;
 use crate::error::QueryError;
-use crate::operators::literal::drain;
+use crate::operator::BinaryOp;
+use crate::operators::literal::{drain, read_all};
 use crate::operators::merged::Merged;
 use crate::operators::{BoxOperator, Operator, Series};
 use crate::points::Points;
 use crate::series_list::SeriesList;
 
-/// Which points of the left side stay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stays {
-    /// Points whose group has a point on the right (`and`).
-    Present,
-    /// Points whose group has no point on the right (`unless`).
-    Absent,
-}
-
 /// `and` and `unless`: the points of the left side that have, or do not have, a match.
 pub(crate) struct And {
     left: BoxOperator,
     right: BoxOperator,
-    stays: Stays,
+    /// Whether the points with a match stay (`and`), or those without (`unless`).
+    matched: bool,
     /// The group of each series.
     left_groups: Vec<usize>,
     right_groups: Vec<usize>,
@@ -35,11 +28,11 @@ pub(crate) struct And {
 }
 
 impl And {
-    /// Applies the operator at `steps` steps.
+    /// Applies `op` at `steps` steps.
     pub(crate) fn boxed(
         left: BoxOperator,
         right: BoxOperator,
-        stays: Stays,
+        op: BinaryOp,
         labels: &MatchLabels,
         steps: usize,
         context: &Context,
@@ -49,17 +42,9 @@ impl And {
             return Ok(left);
         }
         let (left_groups, right_groups, present) = sides(&left, &right, labels, steps, context)?;
-        let and = Self { left, right, stays, left_groups, right_groups, present, position: 0 };
+        let matched = op == BinaryOp::And;
+        let and = Self { left, right, matched, left_groups, right_groups, present, position: 0 };
         Merged::of(Box::new(and), &context.budget)
-    }
-
-    fn read_right(&mut self) -> Result<(), QueryError> {
-        let mut points = Points::default();
-        for &group in &self.right_groups {
-            self.right.next(&mut points)?;
-            self.present.mark(group, &points)?;
-        }
-        Ok(())
     }
 }
 
@@ -70,14 +55,15 @@ impl Operator for And {
 
     fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
         if self.position == 0 {
-            self.read_right()?;
+            let groups = &self.right_groups;
+            read_all(&mut self.right, |at, points| self.present.mark(groups[at], points))?;
         }
         self.left.next(points)?;
         let present = &self.present.of_groups[self.left_groups[self.position]];
         self.position += 1;
         for step in 0..points.steps() {
             let on_right = present.get(step).copied().unwrap_or(false);
-            if on_right != (self.stays == Stays::Present) {
+            if on_right != self.matched {
                 points.remove(step);
             }
         }

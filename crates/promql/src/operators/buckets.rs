@@ -31,27 +31,18 @@ const BUCKET_LABEL: &str = "le";
 
 /// The measure that is computed of each histogram.
 pub(crate) enum Measure {
-    /// The quantile, by step.
-    Quantile(Vec<f64>),
-    /// The quantiles, by step, each with its value of the label `name`, which distinguishes them.
-    Quantiles(String, Vec<(String, Vec<f64>)>),
+    /// The quantiles, by step. A label of this name distinguishes them.
+    Quantiles(Option<String>, Vec<Vec<f64>>),
     /// The share of observations between two bounds, by step.
     Fraction(Vec<f64>, Vec<f64>),
 }
 
 impl Measure {
-    /// Quantiles by step, distinguished by the label `name`.
-    pub(crate) fn quantiles(name: String, quantiles: Vec<Vec<f64>>) -> Self {
-        let label = |values: &Vec<f64>| open_metrics(values.first().copied().unwrap_or(f64::NAN));
-        let labeled = quantiles.into_iter().map(|values| (label(&values), values)).collect();
-        Self::Quantiles(name, labeled)
-    }
-
     /// The number of results of a histogram.
     fn count(&self) -> usize {
         match self {
             Self::Quantiles(_, quantiles) => quantiles.len(),
-            Self::Quantile(_) | Self::Fraction(..) => 1,
+            Self::Fraction(..) => 1,
         }
     }
 }
@@ -111,17 +102,14 @@ impl Buckets {
         let mut series = SeriesList::new(places, &context.budget)?;
         for base in &bases {
             let nameless = Series::new(base.clone()).nameless(context);
-            match &measure {
-                Measure::Quantile(_) | Measure::Fraction(..) => {
-                    series.push_made(nameless)?;
-                }
-                Measure::Quantiles(name, quantiles) => {
-                    for (label, _) in quantiles {
-                        let labels = with(&nameless.labels, name, label)
-                            .map_err(|error| QueryError::execution(error.to_string()))?;
-                        series.push_made(Series { labels, ..nameless.clone() })?;
-                    }
-                }
+            let Measure::Quantiles(Some(name), quantiles) = &measure else {
+                series.push_made(nameless)?;
+                continue;
+            };
+            for values in quantiles {
+                let label = open_metrics(values.first().copied().unwrap_or(f64::NAN));
+                let labels = with(&nameless.labels, name, &label)?;
+                series.push_made(Series { labels, ..nameless.clone() })?;
             }
         }
         let buckets = Self {
@@ -171,21 +159,16 @@ impl Buckets {
     fn compute_of_bucket(&mut self, position: usize) -> Result<(), QueryError> {
         let points = self.kept.get(&position).filter(|points| points.has_histograms());
         let metric = self.input.series()[position].labels.as_ref().metric_name();
-        let mut results = Vec::with_capacity(self.measure.count());
-        for which in 0..self.measure.count() {
-            results.push(match points {
-                None => None,
-                Some(points) => {
-                    let count = self.steps.count();
-                    let mut result = KeptPoints::absent(count, &self.context.budget)?;
-                    for (step, histogram) in points.histograms() {
-                        result.set_float(step, self.native(histogram, which, step, metric));
-                    }
-                    Some(result)
-                }
-            });
-        }
-        self.ready.extend(results);
+        let of_points = |which: usize, points: &KeptPoints| {
+            let mut result = KeptPoints::absent(self.steps.count(), &self.context.budget)?;
+            for (step, histogram) in points.histograms() {
+                result.set_float(step, self.native(histogram, which, step, metric));
+            }
+            Ok::<_, QueryError>(result)
+        };
+        let of = |which| points.map(|points| of_points(which, points)).transpose();
+        let results: Result<Vec<_>, _> = (0..self.measure.count()).map(of).collect();
+        self.ready.extend(results?);
         Ok(())
     }
 
@@ -206,24 +189,18 @@ impl Buckets {
                 }
             }
             let histogram = native.as_ref().and_then(|points| points.histogram(step));
-            match (histogram, classic.is_empty()) {
-                (Some(_), false) => {
-                    let metric = self.shown_name(&source.metric);
-                    self.context.annotate(Note::MixedClassicNative { metric }.at(self.span));
-                }
-                (Some(histogram), true) => {
-                    for (which, result) in results.iter_mut().enumerate() {
-                        let value = self.native(histogram, which, step, &source.metric);
-                        result.set_float(step, value);
-                    }
-                }
-                (None, false) => {
-                    for (which, result) in results.iter_mut().enumerate() {
-                        let value = self.classic(&classic, which, step, &source.metric);
-                        result.set_float(step, value);
-                    }
-                }
-                (None, true) => {}
+            if histogram.is_some() && !classic.is_empty() {
+                let metric = self.shown_name(&source.metric);
+                self.context.annotate(Note::MixedClassicNative { metric }.at(self.span));
+                continue;
+            }
+            for (which, result) in results.iter_mut().enumerate() {
+                let value = match histogram {
+                    Some(histogram) => self.native(histogram, which, step, &source.metric),
+                    None if classic.is_empty() => break,
+                    None => self.classic(&classic, which, step, &source.metric),
+                };
+                result.set_float(step, value);
             }
         }
         self.ready.extend(results.into_iter().map(Some));
@@ -233,8 +210,7 @@ impl Buckets {
     fn native(&self, histogram: &FloatHistogram, which: usize, step: usize, metric: &str) -> f64 {
         let metric = self.shown_name(metric);
         let q = match &self.measure {
-            Measure::Quantile(quantiles) => quantiles[step],
-            Measure::Quantiles(_, quantiles) => quantiles[which].1[step],
+            Measure::Quantiles(_, quantiles) => quantiles[which][step],
             Measure::Fraction(lower, upper) => {
                 let fraction = histogram.fraction(lower[step], upper[step]);
                 if fraction.has_nan {
@@ -258,8 +234,7 @@ impl Buckets {
 
     fn classic(&self, buckets: &[ClassicBucket], which: usize, step: usize, metric: &str) -> f64 {
         let q = match &self.measure {
-            Measure::Quantile(quantiles) => quantiles[step],
-            Measure::Quantiles(_, quantiles) => quantiles[which].1[step],
+            Measure::Quantiles(_, quantiles) => quantiles[which][step],
             Measure::Fraction(lower, upper) => {
                 return classic_fraction(lower[step], upper[step], buckets.to_vec());
             }
@@ -267,7 +242,7 @@ impl Buckets {
         let quantile = classic_quantile(q, buckets.to_vec());
         // Counts that an earlier quantile raised stay raised, and its note is enough.
         let raised = matches!(&self.measure, Measure::Quantiles(_, quantiles)
-            if quantiles[..which].iter().any(|(_, q)| (0.0..=1.0).contains(&q[step])));
+            if quantiles[..which].iter().any(|q| (0.0..=1.0).contains(&q[step])));
         if let Some(forced) = quantile.forced.filter(|_| !raised) {
             let (metric, time) = (self.shown_name(metric), self.steps.time(step));
             self.context.annotate(Note::forced_monotonicity(metric, forced, time, self.span));

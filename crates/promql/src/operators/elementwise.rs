@@ -1,8 +1,11 @@
 //! Functions of one value: each point of the result is computed from the point of the same series
 //! at the same step.
 
+use std::sync::Arc;
+
 use super::merged::Merged;
-use super::{BoxOperator, Operator, Series, dates};
+use super::{BoxOperator, Map, Operator, Series, dates};
+use crate::budget::Budget;
 use crate::context::Context;
 use crate::error::QueryError;
 use crate::go_math;
@@ -19,9 +22,6 @@ pub(crate) struct Mapped {
     series: Option<SeriesList>,
     map: Map,
 }
-
-/// Changes the points of a series.
-pub(crate) type Map = Box<dyn FnMut(&mut Points) -> Result<(), QueryError> + Send>;
 
 impl Mapped {
     /// For values that no longer mean the metric: drops its name.
@@ -42,6 +42,25 @@ impl Mapped {
     /// Keeps the labels.
     pub(crate) fn labeled(input: BoxOperator, map: Map) -> BoxOperator {
         Box::new(Self { input, series: None, map })
+    }
+
+    /// Keeps the points, with these labels.
+    pub(crate) fn relabeled(input: BoxOperator, series: SeriesList) -> BoxOperator {
+        Box::new(Self { input, series: Some(series), map: Box::new(|_| Ok(())) })
+    }
+
+    /// Repeats the points of the only step of `input` at `steps` steps.
+    pub(crate) fn repeated(input: BoxOperator, steps: usize, budget: &Arc<Budget>) -> BoxOperator {
+        let (mut first, budget) = (Points::default(), Arc::clone(budget));
+        let repeat = move |points: &mut Points| {
+            std::mem::swap(points, &mut first);
+            points.clear(steps);
+            if let Some(value) = first.get(0) {
+                points.set(0, value.to_owned(), &budget)?;
+            }
+            points.repeat_first(&budget)
+        };
+        Self::labeled(input, Box::new(repeat))
     }
 }
 
@@ -64,35 +83,31 @@ impl Operator for Mapped {
     }
 }
 
-/// Applies `f` to every float and drops histograms.
-pub(crate) fn map_floats(points: &mut Points, f: impl Fn(f64) -> f64) {
-    points.drop_histograms();
-    for value in points.floats_mut() {
-        if !is_stale(*value) {
-            *value = f(*value);
+/// Applies `f` to every step and its float, and drops histograms.
+pub(crate) fn map_floats(f: impl Fn(usize, f64) -> f64 + Send + 'static) -> Map {
+    Box::new(move |points| {
+        points.drop_histograms();
+        for (step, value) in points.floats_mut().iter_mut().enumerate() {
+            if !is_stale(*value) {
+                *value = f(step, *value);
+            }
         }
-    }
-}
-
-/// Applies `f` to every float and its step, and drops histograms.
-pub(crate) fn map_steps(points: &mut Points, f: impl Fn(usize, f64) -> f64) {
-    points.drop_histograms();
-    for (step, value) in points.floats_mut().iter_mut().enumerate() {
-        if !is_stale(*value) {
-            *value = f(step, *value);
-        }
-    }
+        Ok(())
+    })
 }
 
 /// Turns every histogram into a float and drops floats.
-pub(crate) fn map_histograms(points: &mut Points, f: impl Fn(&FloatHistogram) -> f64) {
-    for step in 0..points.steps() {
-        match points.histogram(step).map(|histogram| f(histogram)) {
-            Some(value) => points.set_float(step, value),
-            None => points.remove(step),
+pub(crate) fn map_histograms(f: impl Fn(&FloatHistogram) -> f64 + Send + 'static) -> Map {
+    Box::new(move |points| {
+        for step in 0..points.steps() {
+            match points.histogram(step).map(|histogram| f(histogram)) {
+                Some(value) => points.set_float(step, value),
+                None => points.remove(step),
+            }
         }
-    }
-    points.drop_histograms();
+        points.drop_histograms();
+        Ok(())
+    })
 }
 
 /// Degrees of a radian: 180/π, rounded once.

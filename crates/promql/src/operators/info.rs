@@ -7,12 +7,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::merged::Merged;
-use super::scope::Scope;
-use super::{BoxOperator, Operator, Series};
+use super::{BoxOperator, Operator, Scope, Series};
 use crate::budget::{Budget, Held};
 use crate::context::Context;
 use crate::error::QueryError;
-use crate::labelset::{Builder, METADATA_LABELS, keep};
+use crate::labelset::{METADATA_LABELS, keep};
 use crate::plan::ResetHints;
 use crate::points::{KeptPoints, Points};
 use crate::series_list::{SeriesList, made_bytes};
@@ -157,8 +156,7 @@ impl Info {
         let targets = Targets::of(base.series(), wanted);
         let mut newest = Newest::default();
         let mut points = Points::default();
-        let mut held = context.budget.nothing();
-        held.take(0, targets_bytes(&targets))?;
+        let mut held = context.budget.hold(0, targets_bytes(&targets))?;
         let mut tally = scope.counted.tally();
         for position in 0..infos.series().len() {
             infos.next(&mut points)?;
@@ -343,8 +341,7 @@ impl Newest {
                 added.insert(name, value);
             }
         }
-        let mut builder = Builder::new(base);
-        added.into_iter().for_each(|(name, value)| builder.set(name, value));
-        Some(builder.build().map_err(|error| error.to_string()))
+        let pairs: BTreeMap<&str, &str> = base.iter().chain(added).collect();
+        Some(Labels::from_pairs(pairs).map_err(|error| error.to_string()))
     }
 }

@@ -17,15 +17,6 @@ pub(crate) struct Kernel {
     scalars: Vec<Vec<f64>>,
 }
 
-/// The current step.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Now {
-    /// Its number.
-    pub step: usize,
-    /// Its time.
-    pub time: i64,
-}
-
 impl Kernel {
     /// The kernel of `function`.
     pub(crate) fn new(function: Function, scalars: Vec<Vec<f64>>) -> Result<Self, QueryError> {
@@ -37,24 +28,24 @@ impl Kernel {
         };
         match range_kernel(present) {
             Some(kernel) => Ok(Self { function: present, kernel, scalars }),
-            None => {
-                let text = format!("function {function} does not take a range vector");
-                Err(QueryError::Execution(text))
-            }
+            None => Err(QueryError::Execution(format!(
+                "function {function} does not take a range vector"
+            ))),
         }
     }
 
-    /// Computes a step.
+    /// Computes the step at `time`.
     #[inline]
     pub(crate) fn apply(
         &self,
         window: &Window<'_>,
-        now: Now,
+        step: usize,
+        time: i64,
         notes: &mut Notes<'_>,
     ) -> Option<Value> {
-        let mut arguments = Arguments { time: now.time, ..Arguments::default() };
+        let mut arguments = Arguments { time, ..Arguments::default() };
         for (argument, values) in arguments.scalars.iter_mut().zip(&self.scalars) {
-            *argument = values[now.step];
+            *argument = values[step];
         }
         (self.kernel)(window, &arguments, notes)
     }

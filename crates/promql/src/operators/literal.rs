@@ -1,62 +1,52 @@
-//! Operators without input: a number at every step, the time of each step, no series.
+//! Operators of one series or none: a number at every step, the time of each step, no series.
 
-use super::{BoxOperator, Operator, Series};
+use super::{BoxOperator, Map, Operator, Series};
 use crate::error::QueryError;
 use crate::points::Points;
 use crate::steps::Steps;
 use promkairos_model::Labels;
 
-/// One series without labels with a number at every step.
-pub(crate) struct Constant {
+/// One series whose points are computed.
+struct Single {
     series: [Series; 1],
-    value: f64,
-    steps: usize,
+    compute: Map,
 }
 
-impl Constant {
-    /// The number `value` at all steps.
-    pub(crate) fn new(value: f64, steps: Steps) -> Self {
-        Self { series: [Series::new(Labels::default())], value, steps: steps.count() }
-    }
-}
-
-impl Operator for Constant {
+impl Operator for Single {
     fn series(&self) -> &[Series] {
         &self.series
     }
 
     fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
-        points.clear(self.steps);
-        points.floats_mut().fill(self.value);
+        (self.compute)(points)
+    }
+}
+
+/// One series with these labels, whose points `compute` sets.
+pub(crate) fn single(labels: Labels, compute: Map) -> BoxOperator {
+    Box::new(Single { series: [Series::new(labels)], compute })
+}
+
+/// The number `value` at all steps.
+pub(crate) fn constant(value: f64, steps: Steps) -> BoxOperator {
+    let compute = move |points: &mut Points| {
+        points.clear(steps.count());
+        points.floats_mut().fill(value);
         Ok(())
-    }
+    };
+    single(Labels::default(), Box::new(compute))
 }
 
-/// One series without labels with the time of each step in seconds.
-pub(crate) struct Time {
-    series: [Series; 1],
-    steps: Steps,
-}
-
-impl Time {
-    /// The times of `steps`.
-    pub(crate) fn new(steps: Steps) -> Self {
-        Self { series: [Series::new(Labels::default())], steps }
-    }
-}
-
-impl Operator for Time {
-    fn series(&self) -> &[Series] {
-        &self.series
-    }
-
-    fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
-        points.clear(self.steps.count());
-        for (value, time) in points.floats_mut().iter_mut().zip(self.steps.times()) {
+/// The times of `steps`, in seconds.
+pub(crate) fn times(steps: Steps) -> BoxOperator {
+    let compute = move |points: &mut Points| {
+        points.clear(steps.count());
+        for (value, time) in points.floats_mut().iter_mut().zip(steps.times()) {
             *value = time as f64 / 1000.0;
         }
         Ok(())
-    }
+    };
+    single(Labels::default(), Box::new(compute))
 }
 
 /// No series.
@@ -72,11 +62,20 @@ impl Operator for Nothing {
     }
 }
 
-/// Reads all series, for their notes and errors.
-pub(crate) fn drain(mut input: BoxOperator) -> Result<(), QueryError> {
+/// Reads all series, and passes their positions and points to `each`.
+pub(crate) fn read_all(
+    input: &mut BoxOperator,
+    mut each: impl FnMut(usize, &Points) -> Result<(), QueryError>,
+) -> Result<(), QueryError> {
     let mut points = Points::default();
-    for _ in 0..input.series().len() {
+    for position in 0..input.series().len() {
         input.next(&mut points)?;
+        each(position, &points)?;
     }
     Ok(())
+}
+
+/// Reads all series, for their notes and errors.
+pub(crate) fn drain(mut input: BoxOperator) -> Result<(), QueryError> {
+    read_all(&mut input, |_, _| Ok(()))
 }

@@ -41,8 +41,7 @@ impl Merged {
         if input.named().is_some() {
             return Ok(input);
         }
-        let mut held = budget.nothing();
-        held.take(0, input.series().len() * PLACE_BYTES)?;
+        let held = budget.hold(0, input.series().len() * PLACE_BYTES)?;
         let mut series = SeriesList::new(0, budget)?;
         let mut known: HashMap<&Labels, usize> = HashMap::with_capacity(input.series().len());
         let (mut target, mut last) = (Vec::new(), Vec::new());

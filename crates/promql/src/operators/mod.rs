@@ -11,11 +11,9 @@ pub(crate) mod info;
 pub(crate) mod kernels;
 pub(crate) mod literal;
 pub(crate) mod merged;
-pub(crate) mod once;
 pub(crate) mod rate;
 pub(crate) mod relabel;
 pub(crate) mod runs;
-pub(crate) mod scope;
 pub(crate) mod selector;
 pub(crate) mod sliding;
 pub(crate) mod smoothed;
@@ -25,9 +23,11 @@ pub(crate) mod windows;
 use std::sync::Arc;
 
 use super::context::Context;
+use super::counts::Destination;
 use super::error::QueryError;
 use super::labelset::without_metadata;
 use super::points::Points;
+use super::steps::Steps;
 use promkairos_model::Labels;
 
 /// A series of a result.
@@ -52,6 +52,13 @@ impl Series {
         let labels = if delayed { self.labels.clone() } else { without_metadata(&self.labels) };
         Self { labels, drop_name: true }
     }
+}
+
+/// The steps of an evaluation, and where its points are counted.
+#[derive(Debug, Clone)]
+pub(crate) struct Scope {
+    pub steps: Steps,
+    pub counted: Destination,
 }
 
 /// Gives the points of series, one series at a time.
@@ -104,3 +111,6 @@ pub(crate) trait PieceFolder: Send + Sync {
 
 /// An operator of any kind.
 pub(crate) type BoxOperator = Box<dyn Operator>;
+
+/// Sets or changes the points of a series.
+pub(crate) type Map = Box<dyn FnMut(&mut Points) -> Result<(), QueryError> + Send>;

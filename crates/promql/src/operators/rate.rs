@@ -26,7 +26,7 @@ const SHORT: usize = 16;
 
 /// The points of one series that windows still need; one column for each field.
 #[derive(Debug, Default)]
-pub(super) struct Columns {
+pub(crate) struct Columns {
     times: Vec<i64>,
     values: Vec<f64>,
     /// The number of falls of the series up to each point.
@@ -335,7 +335,7 @@ mod tests {
     use crate::counts::{Counting, SampleCounts, StepCounts};
     use crate::functions::{Arguments, Notes, range_kernel};
     use crate::operators::sliding::{Sliding, Tracks};
-    use crate::operators::windows::{Counter, Read};
+    use crate::operators::windows::Counter;
     use crate::plan::ResetHints;
     use crate::position::Span;
     use crate::settings::Settings;
@@ -354,8 +354,7 @@ mod tests {
         let mut points = Points::absent(frame.looks.count());
         let counts = SampleCounts::new(Counting::ByStep, frame.looks);
         let destination = counts.destination();
-        let (mut tally, mut counter) =
-            (destination.tally(), Counter::new(Read::FromStore, frame.hints));
+        let (mut tally, mut counter) = (destination.tally(), Counter::new(frame.hints));
         let (mut annotations, mut tracks) = (Annotations::default(), Tracks::default());
         let budget = Settings::default().budget();
         let mut sliding = Sliding::new(frame, &mut tracks, &budget, |step, window| {

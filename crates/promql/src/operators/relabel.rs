@@ -3,36 +3,16 @@
 use regex::Regex;
 use tokio::runtime::Handle;
 
+use super::elementwise::Mapped;
 use super::merged::Merged;
-use super::{BoxOperator, Operator, Series};
+use super::{BoxOperator, Series};
 use crate::ast::StringLiteral;
 use crate::context::Context;
 use crate::error::QueryError;
 use crate::labelset::with;
-use crate::points::Points;
 use crate::series_list::SeriesList;
 use promkairos_model::limits::{MAX_QUERY_LABEL_VALUE_BYTES, NO_SETTING};
 use promkairos_model::{Labels, METRIC_NAME, RegexError, ShownSize};
-
-/// The points of the input with changed labels.
-struct Relabeled {
-    input: BoxOperator,
-    series: SeriesList,
-}
-
-impl Operator for Relabeled {
-    fn series(&self) -> &[Series] {
-        &self.series
-    }
-
-    fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
-        self.input.next(points)
-    }
-
-    fn order(&self) -> Option<Vec<usize>> {
-        self.input.order()
-    }
-}
 
 /// A value is longer than a query may make one.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,8 +35,7 @@ fn relabel(
         })?;
         match value {
             Some(value) => {
-                let labels = with(&one.labels, name, &value);
-                let labels = labels.map_err(|error| QueryError::execution(error.to_string()))?;
+                let labels = with(&one.labels, name, &value)?;
                 // If the name was set, it is not the name that should be dropped.
                 let drop_name = one.drop_name && name != METRIC_NAME;
                 series.push_made(Series { labels, drop_name })?;
@@ -64,8 +43,7 @@ fn relabel(
             None => series.push_shared(one.clone())?,
         }
     }
-    let relabeled = Box::new(Relabeled { input, series });
-    Merged::of(relabeled, &context.budget)
+    Merged::of(Mapped::relabeled(input, series), &context.budget)
 }
 
 /// `label_replace(input, name, template, source, pattern)`

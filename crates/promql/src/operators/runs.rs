@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tracing::Instrument;
 
-use super::{PIECE, PieceFolder};
+use super::{Operator, PIECE, PieceFolder, Series};
 use crate::budget::Held;
 use crate::context::Context;
 use crate::error::{QueryError, joined};
@@ -50,6 +50,21 @@ const FEW_SERIES: usize = 4;
 pub(crate) trait SeriesWork: Send + Sync + 'static {
     /// Memory that is reused from one series of a run to the next.
     type Scratch: Default;
+    /// Whether pieces of the results may be folded.
+    const FOLDS: bool = true;
+
+    /// The selection whose chunks it works on.
+    fn selected(&self) -> &Arc<Selected>;
+
+    /// The series of the result.
+    fn series(&self) -> &[Series] {
+        &self.selected().series
+    }
+
+    /// See [`Operator::named`].
+    fn named(&self) -> Option<&[Series]> {
+        None
+    }
 
     /// Turns the chunks of the series at `position` into its points.
     fn work(
@@ -63,7 +78,6 @@ pub(crate) trait SeriesWork: Send + Sync + 'static {
 
 /// The results of the work on all series of a selection, in their order.
 pub(crate) struct Runs<W> {
-    selected: Arc<Selected>,
     work: Arc<W>,
     context: Arc<Context>,
     runtime: Handle,
@@ -95,13 +109,8 @@ enum Done {
 
 impl<W: SeriesWork> Runs<W> {
     /// Work for `steps` steps. Nothing is started.
-    pub(crate) fn new(
-        selected: Arc<Selected>,
-        work: W,
-        context: Arc<Context>,
-        runtime: Handle,
-        steps: usize,
-    ) -> Self {
+    pub(crate) fn new(work: W, context: &Arc<Context>, runtime: &Handle, steps: usize) -> Self {
+        let selected = work.selected();
         let ahead = std::thread::available_parallelism().map_or(1, usize::from) + 1;
         let even = selected.series.len().div_ceil(ahead);
         let even = even.clamp(FEWEST_SERIES, most_series(selected.range));
@@ -110,10 +119,9 @@ impl<W: SeriesWork> Runs<W> {
         let bytes = READ_RUN_BYTES.min(context.budget.max_bytes() / (4 * ahead));
         let length = RunLength::new(run, bytes, FEWEST_SERIES);
         Self {
-            selected,
             work: Arc::new(work),
-            context,
-            runtime,
+            context: Arc::clone(context),
+            runtime: runtime.clone(),
             length: Arc::new(Mutex::new(length)),
             steps,
             ahead,
@@ -123,45 +131,6 @@ impl<W: SeriesWork> Runs<W> {
             ready_held: None,
             folder: None,
         }
-    }
-
-    /// The work on each series.
-    pub(crate) fn work(&self) -> &W {
-        &self.work
-    }
-
-    /// Folds pieces from now on. Returns `false` for few series, or if no run can contain a piece.
-    pub(crate) fn fold_pieces(&mut self, folder: Arc<dyn PieceFolder>) -> bool {
-        let few = self.selected.series.len() <= FEW_SERIES;
-        self.folder =
-            Some(folder).filter(|_| !few && self.steps.saturating_mul(PIECE) <= RUN_STEPS);
-        self.folder.is_some()
-    }
-
-    /// The points of the next series.
-    pub(crate) fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
-        self.make_ready()?;
-        match self.ready.next() {
-            Some(Done::Series(done)) => {
-                if done.has_histograms() {
-                    // Work on histograms takes long.
-                    self.context.check()?;
-                }
-                *points = done;
-                Ok(())
-            }
-            Some(Done::Piece) | None => unreachable!("a folded piece is taken as such"),
-        }
-    }
-
-    /// Whether the piece that begins here was folded; then its series count as given.
-    pub(crate) fn next_folded(&mut self) -> Result<bool, QueryError> {
-        self.make_ready()?;
-        let folded = matches!(self.ready.as_slice(), [Done::Piece, ..]);
-        if folded {
-            self.ready.next();
-        }
-        Ok(folded)
     }
 
     fn make_ready(&mut self) -> Result<(), QueryError> {
@@ -175,15 +144,16 @@ impl<W: SeriesWork> Runs<W> {
     }
 
     fn next_run(&mut self) -> Result<Worked, QueryError> {
-        let total = self.selected.series.len();
+        let selected = self.work.selected();
+        let total = selected.series.len();
         if total <= FEW_SERIES {
-            let read = self.runtime.block_on(self.selected.reader.read(0..total));
+            let read = self.runtime.block_on(selected.reader.read(0..total));
             self.next = total;
             let read = Read::of(read, &self.context, &self.length)?;
             return work_on(&*self.work, &self.context, None, 0, read);
         }
         while self.next < total && self.under_way.len() < self.ahead {
-            let run = self.length.lock().run(&*self.selected.reader, self.next, total);
+            let run = self.length.lock().run(&*selected.reader, self.next, total);
             let run = of_whole_pieces(run, total);
             self.next = run.end;
             let run = self.begin(run);
@@ -194,7 +164,7 @@ impl<W: SeriesWork> Runs<W> {
     }
 
     fn begin(&self, run: Range<usize>) -> JoinHandle<Result<Worked, QueryError>> {
-        let (selected, work) = (Arc::clone(&self.selected), Arc::clone(&self.work));
+        let (selected, work) = (Arc::clone(self.work.selected()), Arc::clone(&self.work));
         let (context, folder, first) = (Arc::clone(&self.context), self.folder.clone(), run.start);
         let of_budget = (Arc::clone(&self.context), Arc::clone(&self.length));
         let read = async move {
@@ -214,6 +184,48 @@ impl<W: SeriesWork> Runs<W> {
             joined(spawn_blocking(move || work_on(read)).await)
         };
         self.runtime.spawn(run.in_current_span())
+    }
+}
+
+impl<W: SeriesWork> Operator for Runs<W> {
+    fn series(&self) -> &[Series] {
+        self.work.series()
+    }
+
+    fn named(&self) -> Option<&[Series]> {
+        self.work.named()
+    }
+
+    fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
+        self.make_ready()?;
+        match self.ready.next() {
+            Some(Done::Series(done)) => {
+                if done.has_histograms() {
+                    // Work on histograms takes long.
+                    self.context.check()?;
+                }
+                *points = done;
+                Ok(())
+            }
+            Some(Done::Piece) | None => unreachable!("a folded piece is taken as such"),
+        }
+    }
+
+    /// Folds pieces from now on, unless there are few series or no run can contain a piece.
+    fn fold_pieces(&mut self, folder: Arc<dyn PieceFolder>) -> bool {
+        let few = self.work.selected().series.len() <= FEW_SERIES;
+        let folds = W::FOLDS && !few && self.steps.saturating_mul(PIECE) <= RUN_STEPS;
+        self.folder = folds.then_some(folder);
+        folds
+    }
+
+    fn next_folded(&mut self) -> Result<bool, QueryError> {
+        self.make_ready()?;
+        let folded = matches!(self.ready.as_slice(), [Done::Piece, ..]);
+        if folded {
+            self.ready.next();
+        }
+        Ok(folded)
     }
 }
 
@@ -237,8 +249,7 @@ impl Read {
         let samples =
             |chunks: &Vec<Chunk>| chunks.iter().map(|chunk| usize::from(chunk.count)).sum();
         let largest: usize = chunks.iter().map(samples).max().unwrap_or(0);
-        let mut held = context.budget.nothing();
-        held.take(0, bytes.saturating_add(largest * SAMPLE_BYTES))?;
+        let held = context.budget.hold(0, bytes.saturating_add(largest * SAMPLE_BYTES))?;
         Ok(Self { chunks, held })
     }
 }
@@ -324,10 +335,17 @@ mod tests {
     use promkairos_storage::{Flush, SeriesRun, Store};
 
     /// Returns the position of each series as its point.
-    struct Positions(usize);
+    struct Positions {
+        selected: Arc<Selected>,
+        steps: usize,
+    }
 
     impl SeriesWork for Positions {
         type Scratch = ();
+
+        fn selected(&self) -> &Arc<Selected> {
+            &self.selected
+        }
 
         fn work(
             &self,
@@ -336,7 +354,7 @@ mod tests {
             (): &mut (),
             points: &mut Points,
         ) -> Result<(), QueryError> {
-            points.clear(self.0);
+            points.clear(self.steps);
             points.floats_mut().fill(position as f64);
             Ok(())
         }
@@ -388,7 +406,7 @@ mod tests {
         let selected = select(&store, &requested, &context.budget).await.expect("selected");
         let runtime = Handle::current();
         let work = move || {
-            let mut runs = Runs::new(selected, Positions(steps), context, runtime, steps);
+            let mut runs = Runs::new(Positions { selected, steps }, &context, &runtime, steps);
             let folder = Arc::new(EveryOther::default());
             let folds = runs.fold_pieces(Arc::clone(&folder) as _);
             let (mut position, mut skipped, mut points) = (0, Vec::new(), Points::default());

@@ -2,24 +2,19 @@
 
 use std::sync::Arc;
 
-use tokio::runtime::Handle;
-
 use super::hints::HistogramReader;
-use super::runs::{Runs, SeriesWork};
-use super::scope::Scope;
-use super::{Operator, PieceFolder, Series};
+use super::runs::SeriesWork;
+use super::{Scope, Series};
 use crate::budget::Budget;
 use crate::context::Context;
-use crate::counts::Destination;
 use crate::error::QueryError;
-use crate::histogram::FloatHistogram;
 use crate::plan::{Lookup, ResetHints};
-use crate::points::Points;
+use crate::points::{Points, Value};
 use crate::series_list::SeriesList;
 use crate::source::{Selected, Visitor, visit};
 use crate::steps::Steps;
 use promkairos_chunk::Chunk;
-use promkairos_model::{Point, TimeRange, Value, is_stale};
+use promkairos_model::{Point, TimeRange, Value as Stored, is_stale};
 
 /// What is returned of the newest point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,16 +29,20 @@ pub(crate) enum Wanted {
     InfoTimestamp,
 }
 
-/// The newest points of all series of a selection.
-pub(crate) struct Selector {
+/// Finds the newest points of each series of a selection.
+pub(crate) struct Newest {
     selected: Arc<Selected>,
     /// The series of the result; `None` if they are the selected series.
     series: Option<SeriesList>,
-    runs: Runs<Newest>,
+    lookup: Lookup,
+    wanted: Wanted,
+    hints: ResetHints,
+    scope: Scope,
+    context: Arc<Context>,
 }
 
-impl Selector {
-    /// Selects at the steps of `scope`.
+impl Newest {
+    /// Finds the points at the steps of `scope`.
     pub(crate) fn new(
         selected: &Arc<Selected>,
         lookup: Lookup,
@@ -51,9 +50,7 @@ impl Selector {
         hints: ResetHints,
         scope: &Scope,
         context: &Arc<Context>,
-        runtime: &Handle,
     ) -> Result<Self, QueryError> {
-        let Scope { steps, counted } = scope.clone();
         let nameless = |series: &Series| series.nameless(context);
         let series = match wanted {
             Wanted::Value | Wanted::InfoTimestamp => None,
@@ -61,43 +58,32 @@ impl Selector {
                 Some(SeriesList::of(&selected.series, &context.budget, nameless)?)
             }
         };
-        let work = Newest { lookup, wanted, hints, steps, counted, context: Arc::clone(context) };
-        let (selected, context) = (Arc::clone(selected), Arc::clone(context));
-        let shared = Arc::clone(&selected);
-        let runs = Runs::new(shared, work, context, runtime.clone(), steps.count());
-        Ok(Self { selected, series, runs })
-    }
-}
-
-impl Operator for Selector {
-    fn series(&self) -> &[Series] {
-        self.series.as_deref().unwrap_or(&self.selected.series)
+        let (selected, context, scope) = (Arc::clone(selected), Arc::clone(context), scope.clone());
+        Ok(Self { selected, series, lookup, wanted, hints, scope, context })
     }
 
-    fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
-        self.runs.next(points)
+    /// Counts points, which count as `samples` samples.
+    fn count(&self, samples: usize, points: &Points) {
+        let mut tally = self.scope.counted.tally();
+        if tally.tells_steps() {
+            tally.add_points(points, self.hints);
+        } else {
+            tally.add(0, samples as u64, samples as u64);
+        }
+        self.context.counts.add(&tally);
     }
-
-    fn fold_pieces(&mut self, folder: Arc<dyn PieceFolder>) -> bool {
-        self.runs.fold_pieces(folder)
-    }
-
-    fn next_folded(&mut self) -> Result<bool, QueryError> {
-        self.runs.next_folded()
-    }
-}
-
-struct Newest {
-    lookup: Lookup,
-    wanted: Wanted,
-    hints: ResetHints,
-    steps: Steps,
-    counted: Destination,
-    context: Arc<Context>,
 }
 
 impl SeriesWork for Newest {
     type Scratch = ();
+
+    fn selected(&self) -> &Arc<Selected> {
+        &self.selected
+    }
+
+    fn series(&self) -> &[Series] {
+        self.series.as_deref().unwrap_or(&self.selected.series)
+    }
 
     fn work(
         &self,
@@ -106,9 +92,9 @@ impl SeriesWork for Newest {
         (): &mut (),
         points: &mut Points,
     ) -> Result<(), QueryError> {
-        let looks = self.lookup.steps(self.steps);
+        let looks = self.lookup.steps(self.scope.steps);
         let lookback = self.context.lookback;
-        points.clear(self.steps.count());
+        points.clear(self.scope.steps.count());
         let mut filler = Filler {
             looks,
             lookback,
@@ -131,47 +117,18 @@ impl SeriesWork for Newest {
             return Err(error);
         }
         if self.lookup.at.is_some() {
-            repeat_first(points, &self.context.budget)?;
+            points.repeat_first(&self.context.budget)?;
         }
         self.count(samples, points);
         Ok(())
     }
 }
 
-impl Newest {
-    /// Counts points, which count as `samples` samples.
-    fn count(&self, samples: usize, points: &Points) {
-        let mut tally = self.counted.tally();
-        if tally.tells_steps() {
-            tally.add_points(points, self.hints);
-        } else {
-            tally.add(0, samples as u64, samples as u64);
-        }
-        self.context.counts.add(&tally);
-    }
-}
-
-fn repeat_first(points: &mut Points, budget: &Arc<Budget>) -> Result<(), QueryError> {
-    if let Some(value) = points.float(0) {
-        points.floats_mut().fill(value);
-    } else if let Some(histogram) = points.histogram(0).cloned() {
-        for step in 1..points.steps() {
-            points.set_histogram(step, Arc::clone(&histogram), budget)?;
-        }
-    }
-    Ok(())
-}
-
 /// The newest point so far.
 struct Newer {
     time: i64,
     start: i64,
-    value: NewerValue,
-}
-
-enum NewerValue {
-    Float(f64),
-    Histogram(Arc<FloatHistogram>),
+    value: Value,
 }
 
 struct Filler<'a> {
@@ -213,15 +170,15 @@ impl Filler<'_> {
             Wanted::InfoTimestamp => Some(newest.time as f64),
         };
         match (&newest.value, seconds) {
-            (NewerValue::Float(value), _) if is_stale(*value) => {}
-            (NewerValue::Histogram(histogram), _) if is_stale(histogram.sum) => {}
-            (NewerValue::Float(value), seconds) => {
+            (Value::Float(value), _) if is_stale(*value) => {}
+            (Value::Histogram(histogram), _) if is_stale(histogram.sum) => {}
+            (Value::Float(value), seconds) => {
                 for step in steps {
                     self.points.set_float(step, seconds.unwrap_or(*value));
                     self.samples += 1;
                 }
             }
-            (NewerValue::Histogram(_), Some(seconds)) => {
+            (Value::Histogram(_), Some(seconds)) => {
                 if self.wanted == Wanted::InfoTimestamp {
                     let text = "this should be an info metric, with float samples";
                     self.refused.get_or_insert_with(|| QueryError::execution(text));
@@ -231,7 +188,7 @@ impl Filler<'_> {
                     self.samples += 1;
                 }
             }
-            (NewerValue::Histogram(histogram), None) => {
+            (Value::Histogram(histogram), None) => {
                 if self.refused.is_some() {
                     return;
                 }
@@ -256,11 +213,11 @@ impl Visitor for Filler<'_> {
     #[inline]
     fn float(&mut self, time: i64, start: i64, value: f64) {
         self.fill_until(time);
-        self.newest = Some(Newer { time, start, value: NewerValue::Float(value) });
+        self.newest = Some(Newer { time, start, value: Value::Float(value) });
     }
 
     fn point(&mut self, point: Point) {
-        let Value::Histogram(histogram) = point.value else { return };
+        let Stored::Histogram(histogram) = point.value else { return };
         self.fill_until(point.timestamp);
         let (time, start) = (point.timestamp, point.start_timestamp);
         if self.step < self.count {
@@ -270,6 +227,6 @@ impl Visitor for Filler<'_> {
             }
         }
         let histogram = self.histograms.read(&histogram);
-        self.newest = Some(Newer { time, start, value: NewerValue::Histogram(histogram) });
+        self.newest = Some(Newer { time, start, value: Value::Histogram(histogram) });
     }
 }

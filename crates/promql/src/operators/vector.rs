@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 
+use super::literal::{read_all, single};
 use super::{BoxOperator, Operator, Series};
 use crate::budget::{Budget, Held};
 use crate::error::QueryError;
@@ -13,18 +14,18 @@ use crate::labelset::is_metadata;
 use crate::points::Points;
 use promkairos_model::{Labels, MatchOp, Matcher, is_stale};
 
-/// 1 at the steps at which no series has a point.
-pub(crate) struct Absent {
-    input: BoxOperator,
-    series: [Series; 1],
-    steps: usize,
-}
-
-impl Absent {
-    /// `absent` with the labels of `matchers`, which are the matchers of a selector.
-    pub(crate) fn new(input: BoxOperator, matchers: &[Matcher], steps: usize) -> Self {
-        Self { input, series: [Series::new(wanted_labels(matchers))], steps }
-    }
+/// 1 at the steps at which no series of `input` has a point, with the labels of `matchers`, which are the matchers of
+/// a selector.
+pub(crate) fn absent(mut input: BoxOperator, matchers: &[Matcher], steps: usize) -> BoxOperator {
+    let compute = move |points: &mut Points| {
+        points.clear(steps);
+        points.floats_mut().fill(1.0);
+        read_all(&mut input, |_, present| {
+            present.iter().for_each(|(step, _)| points.remove(step));
+            Ok(())
+        })
+    };
+    single(wanted_labels(matchers), Box::new(compute))
 }
 
 /// The labels that equality matchers set. A label is set only if the last matcher on it is the
@@ -42,82 +43,29 @@ fn wanted_labels(matchers: &[Matcher]) -> Labels {
     Labels::from_pairs(fixed).unwrap_or_default()
 }
 
-impl Operator for Absent {
-    fn series(&self) -> &[Series] {
-        &self.series
-    }
-
-    fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
-        points.clear(self.steps);
-        points.floats_mut().fill(1.0);
-        let mut input = Points::default();
-        for _ in 0..self.input.series().len() {
-            self.input.next(&mut input)?;
-            for (step, _) in input.iter() {
-                points.remove(step);
-            }
-        }
-        Ok(())
-    }
-}
-
 /// The single float of a vector as a scalar; NaN if there is none or more than one.
-pub(crate) struct Scalar {
-    input: BoxOperator,
-    series: [Series; 1],
-    steps: usize,
-}
-
-impl Scalar {
-    /// The scalar of `input` at `steps` steps.
-    pub(crate) fn new(input: BoxOperator, steps: usize) -> Self {
-        Self { input, series: [Series::new(Labels::default())], steps }
-    }
-}
-
-impl Operator for Scalar {
-    fn series(&self) -> &[Series] {
-        &self.series
-    }
-
-    fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
-        points.clear(self.steps);
+pub(crate) fn scalar(mut input: BoxOperator, steps: usize) -> BoxOperator {
+    let compute = move |points: &mut Points| {
+        points.clear(steps);
         points.floats_mut().fill(f64::NAN);
-        let mut found = vec![0_u8; self.steps];
-        let mut input = Points::default();
-        for _ in 0..self.input.series().len() {
-            self.input.next(&mut input)?;
-            for (step, value) in input.floats().iter().enumerate().filter(|(_, v)| !is_stale(**v)) {
-                let one = found[step] == 0;
-                found[step] = found[step].saturating_add(1);
-                points.set_float(step, if one { *value } else { f64::NAN });
+        let mut found = vec![false; steps];
+        read_all(&mut input, |_, read| {
+            for (step, value) in read.floats().iter().enumerate().filter(|(_, v)| !is_stale(**v)) {
+                let more = std::mem::replace(&mut found[step], true);
+                points.set_float(step, if more { f64::NAN } else { *value });
             }
-        }
-        Ok(())
-    }
-}
-
-/// How `sort` and similar functions order the result of an instant query.
-pub(crate) enum SortBy {
-    /// By value.
-    Value(Direction),
-    /// By these labels, then by all labels.
-    Labels(Vec<String>, Direction),
-}
-
-/// The direction of an order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
-    /// The least first.
-    Rising,
-    /// The greatest first.
-    Falling,
+            Ok(())
+        })
+    };
+    single(Labels::default(), Box::new(compute))
 }
 
 /// Orders the series of an instant query. The points stay; an order by value drops histograms.
 pub(crate) struct Sort {
     input: BoxOperator,
-    by: SortBy,
+    /// The labels to sort by, before all labels; `None`: by value.
+    labels: Option<Vec<String>>,
+    falling: bool,
     values: Vec<f64>,
     /// The memory of the values and the order.
     _held: Held,
@@ -130,12 +78,12 @@ impl Sort {
     /// Sorts `input`.
     pub(crate) fn boxed(
         input: BoxOperator,
-        by: SortBy,
+        labels: Option<Vec<String>>,
+        falling: bool,
         budget: &Arc<Budget>,
     ) -> Result<BoxOperator, QueryError> {
-        let mut held = budget.nothing();
-        held.take(0, input.series().len() * SORT_BYTES)?;
-        Ok(Box::new(Self { input, by, values: Vec::new(), _held: held }))
+        let held = budget.hold(0, input.series().len() * SORT_BYTES)?;
+        Ok(Box::new(Self { input, labels, falling, values: Vec::new(), _held: held }))
     }
 }
 
@@ -146,7 +94,7 @@ impl Operator for Sort {
 
     fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
         self.input.next(points)?;
-        if let SortBy::Value(_) = self.by {
+        if self.labels.is_none() {
             points.drop_histograms();
             self.values.push(points.floats().first().copied().unwrap_or(f64::NAN));
         }
@@ -157,28 +105,26 @@ impl Operator for Sort {
         let series = self.input.series();
         let mut order: Vec<usize> =
             self.input.order().unwrap_or_else(|| (0..series.len()).collect());
-        match &self.by {
-            SortBy::Value(direction) => {
-                order.sort_by(|&a, &b| by_value(self.values[a], self.values[b], *direction));
-            }
-            SortBy::Labels(names, direction) => order.sort_by(|&a, &b| {
+        order.sort_by(|&a, &b| match &self.labels {
+            None => by_value(self.values[a], self.values[b], self.falling),
+            Some(names) => {
                 let order = by_labels(&series[a].labels, &series[b].labels, names);
-                if *direction == Direction::Rising { order } else { order.reverse() }
-            }),
-        }
+                if self.falling { order.reverse() } else { order }
+            }
+        });
         Some(order)
     }
 }
 
 /// Orders by value; NaN is last in both directions.
-fn by_value(a: f64, b: f64, direction: Direction) -> Ordering {
+pub(crate) fn by_value(a: f64, b: f64, falling: bool) -> Ordering {
     match (a.is_nan(), b.is_nan()) {
         (true, true) => Ordering::Equal,
         (true, false) => Ordering::Greater,
         (false, true) => Ordering::Less,
         (false, false) => {
             let order = a.partial_cmp(&b).unwrap_or(Ordering::Equal);
-            if direction == Direction::Rising { order } else { order.reverse() }
+            if falling { order.reverse() } else { order }
         }
     }
 }
@@ -190,46 +136,29 @@ fn by_labels(a: &Labels, b: &Labels, names: &[String]) -> Ordering {
 
 /// Compares runs of digits as numbers and everything else as text.
 fn natural(a: &str, b: &str) -> Ordering {
-    let (mut left, mut right) = (Parts(a), Parts(b));
+    let alike = |a: &u8, b: &u8| a.is_ascii_digit() == b.is_ascii_digit();
+    let (mut left, mut right) = (a.as_bytes().chunk_by(alike), b.as_bytes().chunk_by(alike));
     loop {
         match (left.next(), right.next()) {
             (None, None) => return Ordering::Equal,
             (None, Some(_)) => return Ordering::Less,
             (Some(_), None) => return Ordering::Greater,
-            (Some(a), Some(b)) => {
-                let order = compare_parts(a, b);
-                if order != Ordering::Equal {
-                    return order;
-                }
-            }
+            (Some(a), Some(b)) => match compare_parts(a, b) {
+                Ordering::Equal => {}
+                order => return order,
+            },
         }
     }
 }
 
-fn compare_parts(a: &str, b: &str) -> Ordering {
-    let is_number = |part: &str| part.starts_with(|c: char| c.is_ascii_digit());
-    if is_number(a) && is_number(b) {
-        let (x, y) = (a.trim_start_matches('0'), b.trim_start_matches('0'));
-        let value = x.len().cmp(&y.len()).then_with(|| x.cmp(y));
+fn compare_parts(a: &[u8], b: &[u8]) -> Ordering {
+    if a[0].is_ascii_digit() && b[0].is_ascii_digit() {
+        let digits = |part: &[u8]| part.len() - part.iter().take_while(|c| **c == b'0').count();
+        let (x, y) = (digits(a), digits(b));
+        let value = x.cmp(&y).then_with(|| a[a.len() - x..].cmp(&b[b.len() - y..]));
         return value.then_with(|| a.len().cmp(&b.len()));
     }
     a.cmp(b)
-}
-
-/// Splits a text into runs of digits and runs of other characters.
-struct Parts<'a>(&'a str);
-
-impl<'a> Iterator for Parts<'a> {
-    type Item = &'a str;
-
-    fn next(&mut self) -> Option<&'a str> {
-        let first = self.0.chars().next()?;
-        let kind = first.is_ascii_digit();
-        let end = self.0.find(|c: char| c.is_ascii_digit() != kind).unwrap_or(self.0.len());
-        let (part, rest) = self.0.split_at(end);
-        self.0 = rest;
-        Some(part)
-    }
 }
 
 #[cfg(test)]

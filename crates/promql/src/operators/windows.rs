@@ -1,15 +1,14 @@
 //! Functions of windows: `rate`, `sum_over_time` and similar functions, over a selector or a
 //! subquery.
 
-use std::cell::OnceCell;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use super::kernels::{Kernel, Now};
+use super::kernels::Kernel;
 use super::merged::Merged;
 use super::rate::{Columns, RateKernel};
-use super::runs::{Runs, SeriesWork};
+use super::runs::SeriesWork;
 use super::sliding::{Frame, Sliding, Tracks};
-use super::{BoxOperator, Operator, PieceFolder, Series};
+use super::{BoxOperator, Operator, Series};
 use crate::annotations::{Annotations, Note};
 use crate::budget::Held;
 use crate::context::Context;
@@ -26,7 +25,7 @@ use crate::signature::Function;
 use crate::source::{Selected, in_range, visit};
 use crate::steps::Steps;
 use promkairos_chunk::Chunk;
-use promkairos_model::{Labels, METRIC_TYPE, TimeRange};
+use promkairos_model::{Labels, METRIC_TYPE};
 
 /// Number of steps of a series after which the query is checked for cancellation and limits.
 const STEPS_PER_CHECK: usize = 256;
@@ -66,20 +65,19 @@ impl WindowFunction {
         })
     }
 
-    /// Computes one series; `feed` adds its points.
+    /// Computes one series from its points.
     fn compute(
         &self,
         series: &Series,
-        read: Read,
+        input: Input<'_>,
         tracks: &mut Tracks,
         points: &mut Points,
-        feed: impl FnOnce(&mut dyn Feed) -> Result<(), QueryError>,
     ) -> Result<(), QueryError> {
         points.clear(self.steps.count());
         let mut annotations = Annotations::default();
         let metric = series.labels.as_ref().metric_name();
         let mut tally = self.counted.tally();
-        let mut counter = Counter::new(read, self.frame.hints);
+        let mut counter = Counter::new(self.frame.hints);
         let fixed = self.steps.count() != self.frame.looks.count();
         let (budget, mut failed) = (&self.context.budget, None);
         let each = |step: usize, window: &Window<'_>| {
@@ -89,15 +87,18 @@ impl WindowFunction {
             if window.is_empty() || failed.is_some() {
                 return;
             }
-            let (queryable, mut read) = counter.count(window);
+            let (queryable, mut read) = match input {
+                Input::Chunks(_) => counter.count(window),
+                Input::Results(..) => (0, 0),
+            };
             let steps = if fixed { 0..self.steps.count() } else { step..step + 1 };
             let (span, last_argument) = (self.span, self.last_argument);
             let annotations = &mut annotations;
             let mut notes = Notes { metric, span, last_argument, annotations };
             for step in steps {
                 tally.add(step, queryable, std::mem::take(&mut read));
-                let now = Now { step, time: self.steps.time(step) };
-                if let Some(value) = self.kernel.apply(window, now, &mut notes)
+                let time = self.steps.time(step);
+                if let Some(value) = self.kernel.apply(window, step, time, &mut notes)
                     && let Err(error) = points.set(step, value, budget)
                 {
                     failed = Some(error);
@@ -106,7 +107,12 @@ impl WindowFunction {
             }
         };
         let mut sliding = Sliding::new(self.frame, tracks, budget, each);
-        feed(&mut sliding)?;
+        match input {
+            Input::Chunks(chunks) => visit(chunks, self.frame.reach(), &mut sliding)?,
+            Input::Results(steps, results) => {
+                results.iter().for_each(|(step, value)| sliding.result(steps.time(step), value));
+            }
+        }
         sliding.finish()?;
         if let Some(error) = failed {
             return Err(error);
@@ -172,50 +178,44 @@ fn non_counter(labels: &Labels, sign: CounterSign) -> Option<Note> {
     if metric.is_empty() {
         return None;
     }
-    match sign {
-        CounterSign::Name => {
-            let counts = ENDINGS.iter().any(|end| metric.ends_with(end));
-            (!counts).then(|| Note::PossibleNonCounter { metric: metric.to_owned() })
+    let kind = labels.get(METRIC_TYPE);
+    let counts = match sign {
+        CounterSign::Name => ENDINGS.iter().any(|end| metric.ends_with(end)),
+        CounterSign::Type => TYPES.contains(&kind),
+    };
+    (!counts).then(|| {
+        let (metric, kind) = (metric.to_owned(), kind.to_owned());
+        match sign {
+            CounterSign::Name => Note::PossibleNonCounter { metric },
+            CounterSign::Type => Note::PossibleNonCounterType { metric, kind },
         }
-        CounterSign::Type => {
-            let kind = labels.get(METRIC_TYPE);
-            let note = || {
-                let (metric, kind) = (metric.to_owned(), kind.to_owned());
-                Note::PossibleNonCounterType { metric, kind }
-            };
-            (!TYPES.contains(&kind)).then(note)
-        }
-    }
+    })
 }
 
-/// Where points come from; only points from the store are counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Read {
-    /// The points come from the store.
-    FromStore,
-    /// The points come from a subquery, whose inside was counted.
-    FromSubquery,
+/// The points of a series.
+#[derive(Clone, Copy)]
+enum Input<'a> {
+    /// From the store.
+    Chunks(&'a [Chunk]),
+    /// From a subquery at these steps. They are not counted: the inside of the subquery was.
+    Results(Steps, &'a Points),
 }
 
 /// Counts the points of consecutive windows.
 pub(super) struct Counter {
-    read: Read,
     hints: ResetHints,
     last_end: i64,
 }
 
 impl Counter {
     /// A counter before the first window.
-    pub(super) fn new(read: Read, hints: ResetHints) -> Self {
-        Self { read, hints, last_end: i64::MIN }
+    pub(super) fn new(hints: ResetHints) -> Self {
+        Self { hints, last_end: i64::MIN }
     }
 
     /// The number of samples of a window, and how many of them are in no earlier window.
     #[inline]
     pub(super) fn count(&mut self, window: &Window<'_>) -> (u64, u64) {
-        if self.read == Read::FromSubquery {
-            return (0, 0);
-        }
         let last = |time: Option<i64>| time.unwrap_or(i64::MIN);
         let new = |time: i64| time > self.last_end;
         let floats = window.floats.iter().rev().take_while(|point| new(point.time)).count();
@@ -230,58 +230,44 @@ impl Counter {
     }
 }
 
-/// Accepts points, whatever is done with their windows.
-trait Feed {
-    fn chunks(&mut self, chunks: &[Chunk], range: TimeRange) -> Result<(), QueryError>;
-    fn results(&mut self, steps: Steps, points: &Points);
-}
-
-impl<F: FnMut(usize, &Window<'_>)> Feed for Sliding<'_, F> {
-    fn chunks(&mut self, chunks: &[Chunk], range: TimeRange) -> Result<(), QueryError> {
-        visit(chunks, range, self)
-    }
-
-    fn results(&mut self, steps: Steps, points: &Points) {
-        for (step, value) in points.iter() {
-            self.result(steps.time(step), value);
-        }
-    }
-}
-
-/// A function over the windows of a selection; the work is spread over the cores.
+/// A function over the windows of a selection.
 pub(crate) struct OverSelection {
-    /// Made at the first call; `None` if the budget refused it, and the query fails.
-    series: OnceCell<Option<SeriesList>>,
-    /// Whether [`Operator::named`] returns the selected series.
-    named: bool,
-    runs: Runs<SelectionWork>,
-}
-
-struct SelectionWork {
     function: WindowFunction,
     selected: Arc<Selected>,
+    /// Made at the first call; `None` if the budget refused it, and the query fails.
+    series: OnceLock<Option<SeriesList>>,
+    /// Whether [`Operator::named`] returns the selected series.
+    named: bool,
 }
 
 impl OverSelection {
     /// Applies `function`.
-    pub(crate) fn boxed(
-        function: WindowFunction,
-        selected: &Arc<Selected>,
-        runtime: &tokio::runtime::Handle,
-    ) -> Result<BoxOperator, QueryError> {
-        let (context, steps) = (Arc::clone(&function.context), function.steps.count());
-        let drops = !function.keeps_names() && !context.delays_names();
+    pub(crate) fn new(function: WindowFunction, selected: &Arc<Selected>) -> Self {
+        let drops = !function.keeps_names() && !function.context.delays_names();
         let named =
             drops && differ_without_metadata(selected.series.iter().map(|series| &series.labels));
-        let work = SelectionWork { function, selected: Arc::clone(selected) };
-        let budget = Arc::clone(&context.budget);
-        let runs = Runs::new(Arc::clone(selected), work, context, runtime.clone(), steps);
-        Merged::of(Box::new(Self { series: OnceCell::new(), named, runs }), &budget)
+        Self { function, selected: Arc::clone(selected), series: OnceLock::new(), named }
     }
 }
 
-impl SeriesWork for SelectionWork {
+impl SeriesWork for OverSelection {
     type Scratch = (Tracks, Columns);
+
+    fn selected(&self) -> &Arc<Selected> {
+        &self.selected
+    }
+
+    fn series(&self) -> &[Series] {
+        let made = self.series.get_or_init(|| {
+            let made = self.function.result_series(&self.selected.series);
+            made.inspect_err(|error| self.function.context.refuse(error)).ok()
+        });
+        made.as_deref().unwrap_or(&self.selected.series)
+    }
+
+    fn named(&self) -> Option<&[Series]> {
+        self.named.then_some(&self.selected.series)
+    }
 
     fn work(
         &self,
@@ -290,40 +276,11 @@ impl SeriesWork for SelectionWork {
         (tracks, columns): &mut (Tracks, Columns),
         points: &mut Points,
     ) -> Result<(), QueryError> {
-        let range = self.function.frame.reach();
         let series = &self.selected.series[position];
         if self.function.grow(series, chunks, columns, points)? {
             return Ok(());
         }
-        self.function
-            .compute(series, Read::FromStore, tracks, points, |feed| feed.chunks(chunks, range))
-    }
-}
-
-impl Operator for OverSelection {
-    fn series(&self) -> &[Series] {
-        let SelectionWork { function, selected } = self.runs.work();
-        let made = self.series.get_or_init(|| {
-            let made = function.result_series(&selected.series);
-            made.inspect_err(|error| function.context.refuse(error)).ok()
-        });
-        made.as_deref().unwrap_or(&selected.series)
-    }
-
-    fn named(&self) -> Option<&[Series]> {
-        self.named.then_some(&self.runs.work().selected.series)
-    }
-
-    fn next(&mut self, points: &mut Points) -> Result<(), QueryError> {
-        self.runs.next(points)
-    }
-
-    fn fold_pieces(&mut self, folder: Arc<dyn PieceFolder>) -> bool {
-        self.runs.fold_pieces(folder)
-    }
-
-    fn next_folded(&mut self) -> Result<bool, QueryError> {
-        self.runs.next_folded()
+        self.function.compute(series, Input::Chunks(chunks), tracks, points)
     }
 }
 
@@ -349,8 +306,7 @@ impl OverSubquery {
     ) -> Result<BoxOperator, QueryError> {
         let budget = Arc::clone(&function.context.budget);
         let series = function.result_series(input.series())?;
-        let mut held = budget.nothing();
-        held.take(0, input_steps.count().saturating_mul(size_of::<FloatPoint>()))?;
+        let held = budget.hold(0, input_steps.count().saturating_mul(size_of::<FloatPoint>()))?;
         let operator = Self {
             function,
             input,
@@ -375,11 +331,7 @@ impl Operator for OverSubquery {
         self.input.next(&mut self.scratch)?;
         let series = &self.input.series()[self.position];
         self.position += 1;
-        let (steps, results) = (self.input_steps, &self.scratch);
-        let tracks = &mut self.tracks;
-        self.function.compute(series, Read::FromSubquery, tracks, points, |feed| {
-            feed.results(steps, results);
-            Ok(())
-        })
+        let input = Input::Results(self.input_steps, &self.scratch);
+        self.function.compute(series, input, &mut self.tracks, points)
     }
 }

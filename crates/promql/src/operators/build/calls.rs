@@ -8,18 +8,18 @@ use crate::ast::StringLiteral;
 use crate::counts::{Destination, Windows};
 use crate::error::QueryError;
 use crate::operators::buckets::{Buckets, Measure};
-use crate::operators::elementwise::{self, Map, Mapped};
+use crate::operators::elementwise::{self, Mapped};
 use crate::operators::info::{self, Info};
 use crate::operators::kernels::Kernel;
-use crate::operators::literal::{Constant, Nothing, Time};
+use crate::operators::literal::{Nothing, constant, times};
 use crate::operators::merged::Merged;
-use crate::operators::scope::Scope;
-use crate::operators::selector::{Selector, Wanted};
+use crate::operators::selector::{Newest, Wanted};
 use crate::operators::sliding::Frame;
-use crate::operators::vector::{Absent, Direction, Scalar, Sort, SortBy};
+use crate::operators::vector::{Sort, absent, scalar};
 use crate::operators::windows::{OverSelection, OverSubquery, WindowFunction};
-use crate::operators::{BoxOperator, relabel};
+use crate::operators::{BoxOperator, Map, Scope, relabel};
 use crate::plan::{Argument, Call, Lookup, Node, Range, Requested, ResetHints, Source};
+use crate::points::ABSENT;
 use crate::position::Span;
 use crate::settings::StartTimestamps;
 use crate::signature::Function;
@@ -41,16 +41,12 @@ impl Builder {
         let args = call.args.as_slice();
         let steps = scope.steps;
         match (call.function, args) {
-            (Function::Time, _) => Ok(Box::new(Time::new(steps))),
-            (Function::Pi, _) => Ok(Box::new(Constant::new(std::f64::consts::PI, steps))),
+            (Function::Time, _) => Ok(times(steps)),
+            (Function::Pi, _) => Ok(constant(std::f64::consts::PI, steps)),
             (Function::Vector, [arg]) => self.build(&arg.node, scope),
-            (Function::Scalar, [arg]) => {
-                Ok(Box::new(Scalar::new(self.build(&arg.node, scope)?, steps.count())))
-            }
+            (Function::Scalar, [arg]) => Ok(scalar(self.build(&arg.node, scope)?, steps.count())),
             (Function::Absent, [arg]) => {
-                let matchers = matchers(&arg.node);
-                let input = self.build(&arg.node, scope)?;
-                Ok(Box::new(Absent::new(input, matchers, steps.count())))
+                Ok(absent(self.build(&arg.node, scope)?, matchers(&arg.node), steps.count()))
             }
             (Function::Timestamp | Function::StartTimestamp, [arg]) => {
                 self.timestamp(call.function, arg, scope)
@@ -100,10 +96,7 @@ impl Builder {
                 let max = function == Function::MaxOf;
                 let other = self.scalar(&b.node, scope)?;
                 let combine = if max { elementwise::greater } else { elementwise::smaller };
-                let map: Map = Box::new(move |points| {
-                    elementwise::map_steps(points, |step, value| combine(value, other[step]));
-                    Ok(())
-                });
+                let map = elementwise::map_floats(move |step, value| combine(value, other[step]));
                 return Ok(Mapped::labeled(self.build(&a.node, scope)?, map));
             }
             (Function::Clamp, [_, min, max]) => {
@@ -116,27 +109,18 @@ impl Builder {
                     Some(to) => self.scalar(&to.node, scope)?,
                     None => vec![1.0; scope.steps.count()],
                 };
-                Box::new(move |points| {
-                    elementwise::map_steps(points, |step, v| elementwise::round(v, to[step]));
-                    Ok(())
-                })
+                elementwise::map_floats(move |step, value| elementwise::round(value, to[step]))
             }
             (function, rest) => {
                 if let Some(f) = elementwise::float_function(function) {
-                    let map: Map = Box::new(move |points| {
-                        elementwise::map_floats(points, f);
-                        Ok(())
-                    });
+                    let map = elementwise::map_floats(move |_, value| f(value));
                     if rest.is_empty() {
                         // Without an argument, functions of dates use the time of the step.
-                        return Ok(Mapped::labeled(Box::new(Time::new(scope.steps)), map));
+                        return Ok(Mapped::labeled(times(scope.steps), map));
                     }
                     map
                 } else if let Some(f) = elementwise::histogram_function(function) {
-                    Box::new(move |points| {
-                        elementwise::map_histograms(points, f);
-                        Ok(())
-                    })
+                    elementwise::map_histograms(f)
                 } else {
                     return Err(wrong_arguments(call));
                 }
@@ -157,14 +141,9 @@ impl Builder {
             None => Ok(vec![otherwise; scope.steps.count()]),
         };
         let (min, max) = (bound(min, f64::NEG_INFINITY)?, bound(max, f64::INFINITY)?);
-        Ok(Box::new(move |points| {
-            elementwise::map_steps(points, |step, v| elementwise::clamp(v, min[step], max[step]));
-            for (step, (min, max)) in min.iter().zip(&max).enumerate() {
-                if max < min {
-                    points.remove(step);
-                }
-            }
-            Ok(())
+        Ok(elementwise::map_floats(move |step, value| match max[step] < min[step] {
+            true => ABSENT,
+            false => elementwise::clamp(value, min[step], max[step]),
         }))
     }
 
@@ -181,11 +160,7 @@ impl Builder {
         {
             self.touch(&arg.node)?;
             let wanted = if starts { Wanted::StartTimestamp } else { Wanted::Timestamp };
-            let selected = &self.selections[selector.selection];
-            let (hints, context, runtime) = (selector.hints, &self.context, &self.runtime);
-            let selector =
-                Selector::new(selected, selector.lookup, wanted, hints, scope, context, runtime)?;
-            return Merged::of(Box::new(selector), &context.budget);
+            return Merged::of(self.newest(selector, wanted, scope)?, &self.context.budget);
         }
         let steps = scope.steps;
         let map: Map = Box::new(move |points| {
@@ -211,18 +186,11 @@ impl Builder {
         if !scope.steps.is_instant() {
             self.context.annotate(Note::SortInRangeQuery.at(call.span));
         }
-        let direction = match call.function {
-            Function::Sort | Function::SortByLabel => Direction::Rising,
-            _ => Direction::Falling,
-        };
-        let by = match call.function {
-            Function::Sort | Function::SortDesc => SortBy::Value(direction),
-            _ => {
-                let names = labels.iter().filter_map(string).map(|label| label.value.clone());
-                SortBy::Labels(names.collect(), direction)
-            }
-        };
-        Sort::boxed(self.build(&arg.node, scope)?, by, &self.context.budget)
+        let falling = matches!(call.function, Function::SortDesc | Function::SortByLabelDesc);
+        let by_label = matches!(call.function, Function::SortByLabel | Function::SortByLabelDesc);
+        let names = labels.iter().filter_map(string).map(|label| label.value.clone());
+        let names = by_label.then(|| names.collect());
+        Sort::boxed(self.build(&arg.node, scope)?, names, falling, &self.context.budget)
     }
 
     fn buckets(&self, call: &Call, scope: &Scope) -> Result<BoxOperator, QueryError> {
@@ -235,12 +203,12 @@ impl Builder {
         };
         let (input, measure) = match (call.function, call.args.as_slice()) {
             (Function::HistogramQuantile, [quantile, input]) => {
-                (input, Measure::Quantile(check(quantile)?))
+                (input, Measure::Quantiles(None, vec![check(quantile)?]))
             }
             (Function::HistogramQuantiles, [input, label, quantiles @ ..]) => {
                 let values = quantiles.iter().map(check).collect::<Result<Vec<_>, _>>()?;
-                let label = string(label).map(|label| label.value.clone()).unwrap_or_default();
-                (input, Measure::quantiles(label, values))
+                let label = string(label).map(|label| label.value.clone());
+                (input, Measure::Quantiles(Some(label.unwrap_or_default()), values))
             }
             (Function::HistogramFraction, [lower, upper, input]) => {
                 let bounds = (self.scalar(&lower.node, scope)?, self.scalar(&upper.node, scope)?);
@@ -288,7 +256,8 @@ impl Builder {
                 if !selected.series.is_empty() {
                     function.kernel.check_arguments()?;
                 }
-                OverSelection::boxed(function, selected, &self.runtime)?
+                let operator = self.runs(OverSelection::new(function, selected), scope.steps);
+                Merged::of(operator, &self.context.budget)?
             }
             Source::Subquery { node, steps } => {
                 // The counts of each step of the subquery.
@@ -311,8 +280,7 @@ impl Builder {
             }
         };
         if call.function == Function::AbsentOverTime {
-            let matchers = matchers(&call.args[at].node);
-            return Ok(Box::new(Absent::new(operator, matchers, scope.steps.count())));
+            return Ok(absent(operator, matchers(&call.args[at].node), scope.steps.count()));
         }
         Ok(operator)
     }
@@ -356,11 +324,10 @@ impl Builder {
             }));
             let requested = Requested { matchers, range, hints, users: 1 };
             let selected = self.runtime.block_on(select(&*self.store, &requested, budget))?;
-            let (context, runtime) = (&self.context, &self.runtime);
-            let wanted = Wanted::InfoTimestamp;
-            let hints = ResetHints::AsStored;
+            let (wanted, hints) = (Wanted::InfoTimestamp, ResetHints::AsStored);
             let scope = &Scope { steps, counted: Destination::nowhere() };
-            Box::new(Selector::new(&selected, lookup, wanted, hints, scope, context, runtime)?)
+            let work = Newest::new(&selected, lookup, wanted, hints, scope, &self.context)?;
+            self.runs(work, steps)
         };
         Info::boxed(base, infos, &wanted, scope, &self.context)
     }

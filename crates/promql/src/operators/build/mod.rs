@@ -7,15 +7,14 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
-use super::BoxOperator;
-use super::elementwise::{Map, Mapped};
-use super::literal::{Constant, Nothing};
-use super::once::Once;
-use super::scope::Scope;
-use super::selector::{Selector, Wanted};
-use super::smoothed;
-use crate::aggregate::{Aggregation, aggregate, count_values};
-use crate::binary::{And, Join, Operation, Or, ScalarSide, Stays};
+use super::elementwise::Mapped;
+use super::literal::{Nothing, constant};
+use super::runs::{Runs, SeriesWork};
+use super::selector::{Newest, Wanted};
+use super::smoothed::Smooth;
+use super::{BoxOperator, Map, Scope};
+use crate::aggregate::{aggregate, count_values};
+use crate::binary::{And, Join, Operation, Or, ScalarSide};
 use crate::binary::{scalars, vector_and_scalar};
 use crate::budget::{Budget, Held};
 use crate::context::Context;
@@ -62,20 +61,12 @@ impl Builder {
             return Ok(Box::new(Nothing));
         }
         Ok(match node {
-            Node::Number(value) => Box::new(Constant::new(*value, steps)),
+            Node::Number(value) => constant(*value, steps),
             Node::Selector(selector) if selector.smoothed => {
                 let selected = &self.selections[selector.selection];
-                smoothed::smoothed(selected, selector, scope, &self.context, &self.runtime)
+                self.runs(Smooth::new(selected, selector, scope, &self.context), steps)
             }
-            Node::Selector(selector) => Box::new(Selector::new(
-                &self.selections[selector.selection],
-                selector.lookup,
-                Wanted::Value,
-                selector.hints,
-                scope,
-                &self.context,
-                &self.runtime,
-            )?),
+            Node::Selector(selector) => self.newest(selector, Wanted::Value, scope)?,
             Node::Call(call) => self.call(call, scope)?,
             Node::Aggregate(node) => self.aggregate(node, scope)?,
             Node::Binary(node) => self.binary(node, scope)?,
@@ -87,7 +78,7 @@ impl Builder {
             Node::Once(node) => {
                 let first = Scope { steps: steps.first(), counted: scope.counted.once() };
                 let input = self.build(node, &first)?;
-                Box::new(Once::new(input, steps.count(), &self.context.budget))
+                Mapped::repeated(input, steps.count(), &self.context.budget)
             }
             Node::String(_) | Node::Matchers(_) | Node::Range(_) => {
                 return Err(QueryError::execution("expected a scalar or an instant vector"));
@@ -109,11 +100,28 @@ impl Builder {
             return self.context.add_series(selected.series.len());
         }
         // The selection is shared and covers a longer range, so it may have series without points here.
-        let mut held = self.context.budget.nothing();
-        held.take(0, selected.series.len() * size_of::<Expected>())?;
+        let _held = self.context.budget.hold(0, selected.series.len() * size_of::<Expected>())?;
         let forecast = self.runtime.block_on(selected.reader.forecast(reach))?;
         let touched = forecast.series.iter().filter(|expected| expected.points > 0.0);
         self.context.add_series(touched.count())
+    }
+
+    /// The newest points of a selector.
+    fn newest(
+        &self,
+        selector: &plan::Selector,
+        wanted: Wanted,
+        scope: &Scope,
+    ) -> Result<BoxOperator, QueryError> {
+        let selected = &self.selections[selector.selection];
+        let (lookup, hints) = (selector.lookup, selector.hints);
+        let work = Newest::new(selected, lookup, wanted, hints, scope, &self.context)?;
+        Ok(self.runs(work, scope.steps))
+    }
+
+    /// Work on the series of a selection, spread over the cores.
+    fn runs(&self, work: impl SeriesWork, steps: Steps) -> BoxOperator {
+        Box::new(Runs::new(work, &self.context, &self.runtime, steps.count()))
     }
 
     /// Reserves memory for each of these steps; a subquery may have any number of steps.
@@ -139,14 +147,7 @@ impl Builder {
         let param = node.param.as_ref();
         let param = param.map(|param| self.build(&param.node, scope)).transpose()?;
         let input = self.build(&node.input.node, scope)?;
-        let aggregation = Aggregation {
-            op: node.op,
-            grouping: &node.grouping,
-            input_span: node.input.span,
-            param_span: node.param.as_ref().map_or(node.span, |param| param.span),
-            span: node.span,
-        };
-        aggregate(&aggregation, input, param, steps, &self.context)
+        aggregate(node, input, param, steps, &self.context)
     }
 
     fn binary(&self, node: &Binary, scope: &Scope) -> Result<BoxOperator, QueryError> {
@@ -162,9 +163,8 @@ impl Builder {
             };
         };
         match node.op {
-            BinaryOp::And => And::boxed(lhs, rhs, Stays::Present, &matching.labels, steps, context),
-            BinaryOp::Unless => {
-                And::boxed(lhs, rhs, Stays::Absent, &matching.labels, steps, context)
+            BinaryOp::And | BinaryOp::Unless => {
+                And::boxed(lhs, rhs, node.op, &matching.labels, steps, context)
             }
             BinaryOp::Or => Or::boxed(lhs, rhs, &matching.labels, steps, context),
             _ => Join::boxed(lhs, rhs, operation, matching, steps, context),

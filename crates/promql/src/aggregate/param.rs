@@ -1,27 +1,11 @@
-//! An aggregation of a query, and the parameter of its aggregator.
+//! The parameter of an aggregator.
 
 use crate::annotations::Note;
-use crate::ast::Grouping;
 use crate::context::Context;
 use crate::error::QueryError;
-use crate::operator::Aggregator;
 use crate::operators::BoxOperator;
 use crate::points::Points;
 use crate::position::Span;
-
-/// An aggregation and its places in the query.
-pub(crate) struct Aggregation<'a> {
-    /// The aggregator.
-    pub op: Aggregator,
-    /// Which series form a group; the labels are sorted.
-    pub grouping: &'a Grouping,
-    /// The place of the argument.
-    pub input_span: Span,
-    /// The place of the parameter.
-    pub param_span: Span,
-    /// The place of the whole expression.
-    pub span: Span,
-}
 
 /// The parameter of an aggregator at all steps.
 pub(super) struct Param {
