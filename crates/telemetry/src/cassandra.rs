@@ -3,7 +3,6 @@
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -11,77 +10,36 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::LimitMetrics;
-use super::group::{NoLabels, metrics};
+use super::group::{Labels, label_values, metrics};
 
-/// How a statement ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StatementOutcome {
-    /// Done.
-    Ok,
-    /// Failed, and tried again.
-    Retried,
-    /// Failed because of a timeout, or because no server was available.
-    Unavailable,
-    /// Refused by the server for good.
-    Refused,
-    /// A read that the server gave up; it may succeed in slices.
-    GivenUp,
-    /// Failed in another way.
-    Failed,
-}
-
-impl StatementOutcome {
-    const ALL: [Self; 6] =
-        [Self::Ok, Self::Retried, Self::Unavailable, Self::Refused, Self::GivenUp, Self::Failed];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Retried => "retried",
-            Self::Unavailable => "unavailable",
-            Self::Refused => "refused",
-            Self::GivenUp => "given_up",
-            Self::Failed => "failed",
-        }
+label_values! {
+    /// How a statement ended.
+    pub enum StatementOutcome {
+        /// Done.
+        Ok = "ok",
+        /// Failed, and tried again.
+        Retried = "retried",
+        /// Failed because of a timeout, or because no server was available.
+        Unavailable = "unavailable",
+        /// Refused by the server for good.
+        Refused = "refused",
+        /// A read that the server gave up; it may succeed in slices.
+        GivenUp = "given_up",
+        /// Failed in another way.
+        Failed = "failed",
     }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Attempt {
-    statement: &'static str,
-    outcome: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Kind {
-    statement: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Reason {
-    reason: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfType {
-    data_type: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct InState {
-    state: &'static str,
 }
 
 metrics! {
     /// Metrics of the statements sent to Cassandra.
     CassandraMetrics {
-        statements: Family<Attempt, Counter>, "statements", "Attempts of statements by outcome";
-        latency: Family<Kind, Histogram, fn() -> Histogram> = Family::new_with_constructor(latency_buckets),
+        statements: Family<Labels<2>, Counter>, "statements", "Attempts of statements by outcome";
+        latency: Family<Labels<1>, Histogram, fn() -> Histogram> = Family::new_with_constructor(latency_buckets),
             "statement_duration" Seconds, "Time of one attempt";
-        skipped: Family<Reason, Counter>, "skipped", "Rows that a read left out, by reason";
-        series_cached: Family<OfType, Gauge>, "series_cached",
+        skipped: Family<Labels<1>, Counter>, "skipped", "Rows that a read left out, by reason";
+        series_cached: Family<[(&'static str, String); 1], Gauge>, "series_cached",
             "Series of windows in memory, by the type of their data";
-        tag_index_tags: Family<InState, Gauge>, "tag_index_tags",
+        tag_index_tags: Family<Labels<1>, Gauge>, "tag_index_tags",
             "Indexed tags of metrics, by the state of their index";
         pub rows_written: Counter, "rows_written", "Rows written to data_points";
         pub rows_read: Counter, "rows_read", "Rows read from data_points";
@@ -126,7 +84,7 @@ metrics! {
         pub index_rows_remembered: Gauge, "index_rows_remembered",
             "Index rows remembered as written";
         /// Absent before Cassandra is asked for the first time.
-        reachable: Family<NoLabels, Gauge>, "reachable",
+        reachable: Family<Labels<0>, Gauge>, "reachable",
             "Whether Cassandra answered when it was asked last, to be opened or for a statement";
         clock_skew: Gauge<f64, AtomicU64>, "clock_skew" Seconds,
             "Our clock minus the coordinator's";
@@ -144,9 +102,8 @@ fn latency_buckets() -> Histogram {
 
 impl CassandraMetrics {
     pub(super) fn register(registry: &mut Registry, limits: LimitMetrics) -> Self {
-        let new = Self { limits, ..Self::default() };
-        new.register_all(registry.sub_registry_with_prefix("cassandra"));
-        new
+        let registry = registry.sub_registry_with_prefix("cassandra");
+        Self { limits, ..Self::default() }.registered(registry)
     }
 
     /// Metrics for another cluster. Both share the counters; gauges of one cluster (its clock, its
@@ -170,10 +127,11 @@ impl CassandraMetrics {
     /// Counts an attempt of `statement` and its time. The first attempt creates all outcomes, so
     /// that the first failure of a statement shows as an increase.
     pub fn attempt(&self, statement: &'static str, outcome: StatementOutcome, took: Duration) {
-        let kind = Kind { statement };
+        let kind = [("statement", statement)];
+        let attempt = |outcome: &'static str| [("statement", statement), ("outcome", outcome)];
         if self.latency.get(&kind).is_none() {
-            for outcome in StatementOutcome::ALL.map(StatementOutcome::name) {
-                drop(self.statements.get_or_create(&Attempt { statement, outcome }));
+            for outcome in StatementOutcome::VALUES {
+                drop(self.statements.get_or_create(&attempt(outcome)));
             }
         }
         match outcome {
@@ -183,8 +141,7 @@ impl CassandraMetrics {
             StatementOutcome::Unavailable => self.unanswered(),
             StatementOutcome::Retried | StatementOutcome::Failed => {}
         }
-        let outcome = outcome.name();
-        self.statements.get_or_create(&Attempt { statement, outcome }).inc();
+        self.statements.get_or_create(&attempt(outcome.value())).inc();
         self.latency.get_or_create(&kind).observe(took.as_secs_f64());
     }
 
@@ -206,13 +163,12 @@ impl CassandraMetrics {
 
     /// The gauge of series of windows in memory with data of this type.
     pub fn series_cached(&self, data_type: &str) -> Gauge {
-        let data_type = data_type.to_owned();
-        self.series_cached.get_or_create_owned(&OfType { data_type })
+        self.series_cached.get_or_create_owned(&[("data_type", data_type.to_owned())])
     }
 
     /// The gauge of indexed tags whose index is in this state.
     pub fn tag_index_tags(&self, state: &'static str) -> Gauge {
-        self.tag_index_tags.get_or_create_owned(&InState { state })
+        self.tag_index_tags.get_or_create_owned(&[("state", state)])
     }
 
     /// Sets the difference of our clock minus the coordinator's.
@@ -222,7 +178,7 @@ impl CassandraMetrics {
 
     /// Counts rows that were left out of a read.
     pub fn skip(&self, reason: &'static str, rows: u64) {
-        self.skipped.get_or_create(&Reason { reason }).inc_by(rows);
+        self.skipped.get_or_create(&[("reason", reason)]).inc_by(rows);
     }
 }
 

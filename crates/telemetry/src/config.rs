@@ -24,8 +24,6 @@ impl ConfigMetrics {
     }
 
     pub(super) fn register(registry: &mut Registry) -> Self {
-        let metrics = Self::default();
-        metrics.register_all(registry);
-        metrics
+        Self::default().registered(registry)
     }
 }

@@ -1,9 +1,30 @@
 //! A group of metrics: each is declared once, with its field, its name, its unit and its help.
 
-/// Labels of a metric without labels that may be absent.
-pub(super) type NoLabels = [(&'static str, &'static str); 0];
+/// Names and values of labels. A metric with no labels at all may be absent.
+pub(super) type Labels<const N: usize> = [(&'static str, &'static str); N];
 
-/// Declares a group: the struct, its default, and `register_all`, which registers the metrics in the order of the
+/// Declares an enum of label values: each variant with its value.
+macro_rules! label_values {
+    ($(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$doc:meta])* $variant:ident = $value:literal,)* }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        $vis enum $name {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl $name {
+            const VALUES: &[&str] = &[$($value,)*];
+
+            const fn value(self) -> &'static str {
+                Self::VALUES[self as usize]
+            }
+        }
+    };
+}
+
+pub(super) use label_values;
+
+/// Declares a group: the struct, its default, and `registered`, which registers the metrics in the order of the
 /// declaration. The help documents the field. Fields behind `with` are not registered there.
 macro_rules! metrics {
     (
@@ -33,8 +54,9 @@ macro_rules! metrics {
         }
 
         impl $group {
-            fn register_all(&self, registry: &mut prometheus_client::registry::Registry) {
+            fn registered(self, registry: &mut prometheus_client::registry::Registry) -> Self {
                 $($crate::group::metrics!(@register registry, self.$field, $name, $help $(, $unit)?);)*
+                self
             }
         }
     };

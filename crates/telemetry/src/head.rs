@@ -41,8 +41,7 @@ metrics! {
 
 impl HeadMetrics {
     pub(super) fn register(registry: &mut Registry, limits: LimitMetrics) -> Self {
-        let metrics = Self { limits, ..Self::default() };
-        metrics.register_all(registry.sub_registry_with_prefix("head"));
-        metrics
+        let registry = registry.sub_registry_with_prefix("head");
+        Self { limits, ..Self::default() }.registered(registry)
     }
 }

@@ -19,7 +19,7 @@ metrics! {
     /// Metrics of HTTP requests.
     HttpMetrics {
         requests: Family<RequestLabels, Counter>, "http_requests", "Answered requests";
-        duration: Family<HandlerLabels, Histogram> = Family::new_with_constructor(duration_buckets),
+        duration: Family<[(&'static str, String); 1], Histogram> = Family::new_with_constructor(duration_buckets),
             "http_request_duration" Seconds, "Time until the answer's head";
         pub in_flight: Gauge, "http_requests_in_flight", "Requests that are being answered";
         pub read_series: Counter, "read_series", "Series sent by remote read";
@@ -48,36 +48,27 @@ struct RequestLabels {
     code: u16,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct HandlerLabels {
-    handler: String,
-}
-
 impl HttpMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        let metrics = Self { limits: LimitMetrics::register(registry), ..Self::default() };
-        metrics.register_all(registry);
-        metrics
+        Self { limits: LimitMetrics::register(registry), ..Self::default() }.registered(registry)
     }
 
     /// Makes the failures of a route exist with 0 before the first failure, so that a first burst
     /// shows as an increase.
     pub fn expect(&self, handler: &str) {
-        drop(
-            self.requests
-                .get_or_create(&RequestLabels { handler: handler.to_owned(), code: FAILED }),
-        );
+        let labels = RequestLabels { handler: handler.to_owned(), code: FAILED };
+        drop(self.requests.get_or_create(&labels));
     }
 
     /// Counts a request that was answered with this status, and its time until the head of the
     /// answer; a streamed body follows later. `handler` is its route, or `other` without one.
     pub fn answered(&self, handler: String, code: u16, took: Duration) {
-        let labels = HandlerLabels { handler };
+        let labels = [("handler", handler)];
         if self.duration.get(&labels).is_none() {
-            self.expect(&labels.handler);
+            self.expect(&labels[0].1);
         }
         self.duration.get_or_create(&labels).observe(took.as_secs_f64());
-        let HandlerLabels { handler } = labels;
+        let [(_, handler)] = labels;
         self.requests.get_or_create(&RequestLabels { handler, code }).inc();
     }
 }

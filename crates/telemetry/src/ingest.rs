@@ -9,7 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use super::group::metrics;
+use super::group::{Labels, metrics};
 use super::limits::OF_WRITES;
 use promkairos_model::RejectReason;
 
@@ -29,10 +29,11 @@ metrics! {
         pub histograms: Counter, "write_histograms", "Native histograms stored by remote write";
         pub exemplars: Counter, "write_exemplars", "Exemplars stored by remote write";
         pub metadata: Counter, "write_metadata", "Metadata entries stored by remote write";
-        rejected: Family<ReasonLabels, Counter>, "write_rejected",
+        /// A reason is a word of [`RejectReason`], the name of a setting, or [`BODY_REFUSED`].
+        rejected: Family<Labels<1>, Counter>, "write_rejected",
             "Parts of remote-write requests that were refused, by reason; a series counts as one, and so does \
              a request that is refused as a whole";
-        refused: Family<ReasonLabels, Counter>, "write_samples_refused",
+        refused: Family<Labels<1>, Counter>, "write_samples_refused",
             "Floats and histograms refused, by reason; without those of bodies that are too large, \
              malformed or not decoded to their end, which are requests in promkairos_write_rejected_total, and of \
              requests that are answered 5xx";
@@ -58,12 +59,6 @@ metrics! {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReasonLabels {
-    /// A word of [`RejectReason`], the name of a setting, or [`BODY_REFUSED`].
-    reason: &'static str,
-}
-
 /// A protocol and a status.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct WriteLabels {
@@ -76,8 +71,7 @@ pub struct WriteLabels {
 impl IngestMetrics {
     /// Registers the metrics in `registry`, and some with names of Prometheus in `plain`.
     pub(super) fn register(registry: &mut Registry, plain: &mut Registry) -> Self {
-        let metrics = Self::default();
-        metrics.register_all(registry);
+        let metrics = Self::default().registered(registry);
         plain.register(
             "prometheus_api_remote_write_without_metadata_appended_samples",
             "Floats and histograms stored by remote write 2.0 of series without metadata",
@@ -90,8 +84,8 @@ impl IngestMetrics {
     /// Makes the counters of alerts exist before they are counted.
     fn begin(&self) {
         for reason in reasons() {
-            drop(self.rejected.get_or_create(&ReasonLabels { reason }));
-            drop(self.refused.get_or_create(&ReasonLabels { reason }));
+            drop(self.rejected.get_or_create(&[("reason", reason)]));
+            drop(self.refused.get_or_create(&[("reason", reason)]));
         }
         for protocol in PROTOCOLS {
             for code in FAILURES {
@@ -103,14 +97,14 @@ impl IngestMetrics {
     /// Counts refused parts of requests, or whole requests; some of them may be accepted later.
     pub fn reject(&self, reason: &'static str, parts: u64) {
         debug_assert!(reasons().any(|known| known == reason), "{reason}");
-        self.rejected.get_or_create(&ReasonLabels { reason }).inc_by(parts);
+        self.rejected.get_or_create(&[("reason", reason)]).inc_by(parts);
     }
 
     /// Counts refused floats and histograms.
     pub fn refuse(&self, reason: &'static str, points: u64) {
         debug_assert!(reasons().any(|known| known == reason), "{reason}");
         if points > 0 {
-            self.refused.get_or_create(&ReasonLabels { reason }).inc_by(points);
+            self.refused.get_or_create(&[("reason", reason)]).inc_by(points);
         }
     }
 }

@@ -3,10 +3,11 @@
 //! Each refused, closed or cut item is counted once. All limits exist from the start with 0, so
 //! that a first burst shows as an increase.
 
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
+
+use super::group::Labels;
 
 /// Settings with limits of remote write, at which a part of a request or all of it is refused.
 pub(super) const OF_WRITES: [&str; 15] = [
@@ -68,20 +69,15 @@ fn settings() -> impl Iterator<Item = &'static str> {
 /// Limits that were reached. Clones count together; the default is printed by no registry.
 #[derive(Debug, Clone, Default)]
 pub struct LimitMetrics {
-    reached: Family<LimitLabels, Counter>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct LimitLabels {
-    /// The name of the setting, or one of [`OTHERS`].
-    limit: &'static str,
+    /// By the name of the setting, or one of [`OTHERS`].
+    reached: Family<Labels<1>, Counter>,
 }
 
 impl LimitMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         for limit in settings().chain(OTHERS) {
-            drop(metrics.reached.get_or_create(&LimitLabels { limit }));
+            drop(metrics.reached.get_or_create(&[("limit", limit)]));
         }
         registry.register(
             "limits_reached",
@@ -101,7 +97,7 @@ impl LimitMetrics {
     pub fn add(&self, setting: &'static str, times: u64) {
         debug_assert!(settings().chain(OTHERS).any(|known| known == setting), "{setting}");
         if times > 0 {
-            self.reached.get_or_create(&LimitLabels { limit: setting }).inc_by(times);
+            self.reached.get_or_create(&[("limit", setting)]).inc_by(times);
         }
     }
 }

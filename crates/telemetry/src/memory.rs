@@ -1,13 +1,12 @@
 //! Metrics of the memory use and the memory limit of the process. Resident memory as the system
 //! counts it is `process_resident_memory_bytes`.
 
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::group::metrics;
+use super::group::{Labels, metrics};
 
 metrics! {
     /// Metrics of memory.
@@ -18,37 +17,26 @@ metrics! {
              2 new series refused too, 3 writes refused too";
         pub relieved: Counter, "relieved",
             "Early flushes and cleared caches because memory was short";
-        held: Family<Part, Gauge>, "held" Bytes,
+        held: Family<Labels<1>, Gauge>, "held" Bytes,
             "Memory that parts of the process hold, as they count it, about";
-        refused: Family<Kind, Counter>, "refused",
+        refused: Family<Labels<1>, Counter>, "refused",
             "Writes, new series, queries and other reads refused for want of memory";
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Part {
-    part: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Kind {
-    kind: &'static str,
-}
-
 impl MemoryMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        let new = Self::default();
-        new.register_all(registry.sub_registry_with_prefix("memory"));
-        new
+        Self::default().registered(registry.sub_registry_with_prefix("memory"))
     }
 
     /// Sets the bytes that a part of the process holds.
     pub fn set_held(&self, part: &'static str, bytes: u64) {
-        self.held.get_or_create(&Part { part }).set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.held.get_or_create(&[("part", part)]).set(bytes);
     }
 
     /// Counts refusals.
     pub fn add_refused(&self, kind: &'static str, more: u64) {
-        self.refused.get_or_create(&Kind { kind }).inc_by(more);
+        self.refused.get_or_create(&[("kind", kind)]).inc_by(more);
     }
 }

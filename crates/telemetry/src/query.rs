@@ -5,7 +5,6 @@
 
 use std::time::Instant;
 
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -13,78 +12,42 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::InFlight;
-use super::group::metrics;
+use super::group::{Labels, label_values, metrics};
 use super::http::duration_buckets;
 
-/// How a query is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum QueryKind {
-    /// At one point in time.
-    Instant,
-    /// At many points in time.
-    Range,
-}
-
-impl QueryKind {
-    const ALL: [Self; 2] = [Self::Instant, Self::Range];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Instant => "instant",
-            Self::Range => "range",
-        }
+label_values! {
+    /// How a query is asked.
+    pub enum QueryKind {
+        /// At one point in time.
+        Instant = "instant",
+        /// At many points in time.
+        Range = "range",
     }
 }
 
-/// How a query ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum QueryOutcome {
-    /// With an answer.
-    Ok,
-    /// With an error caused by the query or the data.
-    Failed,
-    /// At a limit of samples, bytes, depth or waiting queries.
-    Limited,
-    /// At the end of its time.
-    TimedOut,
-    /// The client was gone.
-    Canceled,
-    /// The store did not answer.
-    Store,
-}
-
-impl QueryOutcome {
-    const ALL: [Self; 6] =
-        [Self::Ok, Self::Failed, Self::Limited, Self::TimedOut, Self::Canceled, Self::Store];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Failed => "failed",
-            Self::Limited => "limited",
-            Self::TimedOut => "timed_out",
-            Self::Canceled => "canceled",
-            Self::Store => "store",
-        }
+label_values! {
+    /// How a query ended.
+    pub enum QueryOutcome {
+        /// With an answer.
+        Ok = "ok",
+        /// With an error caused by the query or the data.
+        Failed = "failed",
+        /// At a limit of samples, bytes, depth or waiting queries.
+        Limited = "limited",
+        /// At the end of its time.
+        TimedOut = "timed_out",
+        /// The client was gone.
+        Canceled = "canceled",
+        /// The store did not answer.
+        Store = "store",
     }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Ended {
-    kind: &'static str,
-    outcome: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Kind {
-    kind: &'static str,
 }
 
 metrics! {
     /// Metrics of queries.
     QueryMetrics {
-        ended: Family<Ended, Counter>, "queries", "PromQL queries by how they ended";
-        duration: Family<Kind, Histogram> = Family::new_with_constructor(duration_buckets),
+        ended: Family<Labels<2>, Counter>, "queries", "PromQL queries by how they ended";
+        duration: Family<Labels<1>, Histogram> = Family::new_with_constructor(duration_buckets),
             "query_duration" Seconds, "Time of a PromQL query, including its wait for a slot";
         in_flight: Gauge, "queries_in_flight", "PromQL queries under way";
         pub concurrent_max: Gauge, "queries_concurrent_max",
@@ -105,14 +68,13 @@ pub struct RunningQuery<'a> {
 
 impl QueryMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        let metrics = Self::default();
+        let metrics = Self::default().registered(registry);
         // Exist before they are counted, so that a first failure shows as an increase.
-        for kind in QueryKind::ALL.map(QueryKind::name) {
-            for outcome in QueryOutcome::ALL.map(QueryOutcome::name) {
-                drop(metrics.ended.get_or_create(&Ended { kind, outcome }));
+        for kind in QueryKind::VALUES {
+            for outcome in QueryOutcome::VALUES {
+                drop(metrics.ended.get_or_create(&[("kind", *kind), ("outcome", *outcome)]));
             }
         }
-        metrics.register_all(registry);
         metrics
     }
 
@@ -137,10 +99,10 @@ impl RunningQuery<'_> {
 
 impl Drop for RunningQuery<'_> {
     fn drop(&mut self) {
-        let (kind, outcome) = (self.kind.name(), self.outcome.name());
-        self.metrics.ended.get_or_create(&Ended { kind, outcome }).inc();
+        let kind = ("kind", self.kind.value());
+        self.metrics.ended.get_or_create(&[kind, ("outcome", self.outcome.value())]).inc();
         let took = self.start.elapsed().as_secs_f64();
-        self.metrics.duration.get_or_create(&Kind { kind }).observe(took);
+        self.metrics.duration.get_or_create(&[kind]).observe(took);
     }
 }
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::group::metrics;
+use super::process::encode_gauge;
 
 metrics! {
     /// Metrics of the embedded store.
@@ -50,22 +51,19 @@ impl LowestTime {
 impl Collector for LowestTime {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let Some(millis) = *self.0.lock() else { return Ok(()) };
-        let gauge = ConstGauge::new(millis as f64 / 1000.0);
-        let kind = EncodeMetric::metric_type(&gauge);
         // Clients of Prometheus look for this name.
         let name = "prometheus_tsdb_lowest_timestamp_seconds";
         let help = "No sample of the embedded store is older, since 1970; absent without samples, and over Cassandra, \
                     where it is not known";
-        gauge.encode(encoder.encode_descriptor(name, help, None, kind)?)
+        encode_gauge(&mut encoder, name, help, millis as f64 / 1000.0)
     }
 }
 
 impl StoreMetrics {
     /// Registers the metrics in `registry`, and one with a name of Prometheus in `plain`.
     pub(super) fn register(registry: &mut Registry, plain: &mut Registry) -> Self {
-        let metrics = Self::default();
+        let metrics = Self::default().registered(registry.sub_registry_with_prefix("store"));
         plain.register_collector(Box::new(metrics.lowest_time.clone()));
-        metrics.register_all(registry.sub_registry_with_prefix("store"));
         metrics
     }
 }

@@ -1,40 +1,24 @@
 //! Metrics of TLS and of the web configuration. Requests without valid credentials or without
 //! permission have the codes 401 and 403 in the metrics of HTTP requests.
 
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::group::{NoLabels, metrics};
+use super::group::{Labels, label_values, metrics};
 
-/// How the login of a request ended, if credentials are required.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LoginOutcome {
-    /// User and password, or token, are right.
-    Accepted,
-    /// User and password, or token, are wrong.
-    Wrong,
-    /// The request has no credentials.
-    Missing,
-    /// Too many passwords are being checked: the client has to retry.
-    Busy,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct LoginLabels {
-    outcome: &'static str,
-}
-
-impl LoginOutcome {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Accepted => "accepted",
-            Self::Wrong => "wrong",
-            Self::Missing => "missing",
-            Self::Busy => "busy",
-        }
+label_values! {
+    /// How the login of a request ended, if credentials are required.
+    pub enum LoginOutcome {
+        /// User and password, or token, are right.
+        Accepted = "accepted",
+        /// User and password, or token, are wrong.
+        Wrong = "wrong",
+        /// The request has no credentials.
+        Missing = "missing",
+        /// Too many passwords are being checked: the client has to retry.
+        Busy = "busy",
     }
 }
 
@@ -46,18 +30,17 @@ metrics! {
             "Looks at changed files of the web configuration that could not be taken";
         pub reload_successful: Gauge, "config_last_reload_successful",
             "Whether the web configuration in force is what its files say";
-        logins: Family<LoginLabels, Counter>, "logins", "Requests that need credentials, by outcome";
+        logins: Family<Labels<1>, Counter>, "logins", "Requests that need credentials, by outcome";
         /// Absent without a certificate.
-        certificate_not_after: Family<NoLabels, Gauge>, "certificate_not_after_timestamp" Seconds,
+        certificate_not_after: Family<Labels<0>, Gauge>, "certificate_not_after_timestamp" Seconds,
             "When the first certificate that the server shows ends, since 1970";
     }
 }
 
 impl WebMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        let metrics = Self::default();
+        let metrics = Self::default().registered(registry.sub_registry_with_prefix("web"));
         metrics.reload_successful.set(1);
-        metrics.register_all(registry.sub_registry_with_prefix("web"));
         metrics
     }
 
@@ -70,6 +53,6 @@ impl WebMetrics {
 
     /// Counts the login of a request.
     pub fn login(&self, outcome: LoginOutcome) {
-        self.logins.get_or_create(&LoginLabels { outcome: outcome.name() }).inc();
+        self.logins.get_or_create(&[("outcome", outcome.value())]).inc();
     }
 }

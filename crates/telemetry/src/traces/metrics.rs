@@ -1,40 +1,27 @@
 //! Metrics of the spans on their way to the collector.
 
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-/// The outcome of a span.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SpanOutcome {
-    /// The collector took it.
-    Sent,
-    /// The collector refused it or did not answer.
-    Failed,
-    /// The queue was full.
-    Dropped,
-}
+use crate::group::{Labels, label_values};
 
-impl SpanOutcome {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Sent => "sent",
-            Self::Failed => "failed",
-            Self::Dropped => "dropped",
-        }
+label_values! {
+    /// The outcome of a span.
+    pub(super) enum SpanOutcome {
+        /// The collector took it.
+        Sent = "sent",
+        /// The collector refused it or did not answer.
+        Failed = "failed",
+        /// The queue was full.
+        Dropped = "dropped",
     }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Ended {
-    outcome: &'static str,
 }
 
 /// Metrics of traces.
 #[derive(Debug, Clone, Default)]
 pub struct TracesMetrics {
-    spans: Family<Ended, Counter>,
+    spans: Family<Labels<1>, Counter>,
 }
 
 impl TracesMetrics {
@@ -45,6 +32,6 @@ impl TracesMetrics {
 
     /// Counts spans.
     pub(super) fn count(&self, outcome: SpanOutcome, spans: usize) {
-        self.spans.get_or_create(&Ended { outcome: outcome.name() }).inc_by(spans as u64);
+        self.spans.get_or_create(&[("outcome", outcome.value())]).inc_by(spans as u64);
     }
 }
