@@ -1,8 +1,8 @@
 //! The state of a head that its requests and background tasks share, and how it is opened.
 //!
 //! One lock, [`Order`], gives a record the same position in the log and among the steps to be applied. It is never
-//! held over an await. The requests themselves are for [`write`](super::write), [`read`](super::read) and
-//! [`deletes`](super::deletes), the tasks for [`flush`](super::flush) and [`unsynced_task`](super::unsynced_task).
+//! held over an await. Writes and deletes are for [`write`](super::write) and [`deletes`](super::deletes), the tasks
+//! for [`flush`](super::flush) and [`unsynced_task`](super::unsynced_task).
 
 use std::sync::Arc;
 

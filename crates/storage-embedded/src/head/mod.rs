@@ -34,7 +34,9 @@ pub mod wal;
 mod wal_prefetch;
 mod write;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -43,14 +45,14 @@ use promkairos_model::limits::FULL_RETRY_AFTER;
 use promkairos_model::{Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
 use promkairos_storage::{
     DeleteCost, ExemplarList, Flush, FlushOutcome, Limited, SelectHints, Selection, SeriesQuery,
-    SharedStore, Stats, Store, StoreError,
+    SharedStore, Stats, Store, StoreError, merged_exemplars,
 };
 use promkairos_telemetry::HeadMetrics;
 
 use blocking::blocking;
 use flusher::WhenEmpty;
 use inner::Inner;
-use recent_samples::hull;
+use recent_samples::{RecentSamples, hull};
 
 pub use options::{Options, Stamps};
 pub use prepared::Refuse;
@@ -78,6 +80,17 @@ impl Head {
     pub async fn flush(&self) -> Result<(), StoreError> {
         self.inner.flush(WhenEmpty::Skip, Duration::ZERO).await
     }
+
+    /// Reads memory. Call this before the store below is read: a flush evicts points only after the store below
+    /// returns them, so no point is missed.
+    async fn recent<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&RecentSamples) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.inner.repeat_deletes().await?;
+        let memory = self.inner.memory.clone();
+        blocking(move || read(&memory)).await?
+    }
 }
 
 impl Drop for Head {
@@ -94,11 +107,17 @@ impl Store for Head {
     }
 
     async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {
-        self.inner.series(query).await
+        let own = query.clone();
+        let recent = self.recent(move |memory| memory.series(&own)).await?;
+        Ok(Limited::union(vec![self.inner.below.series(query).await?, recent], query.limit))
     }
 
     async fn label_names(&self, query: &SeriesQuery) -> Result<Limited<String>, StoreError> {
-        self.inner.label_names(query).await
+        let own = query.clone();
+        let recent = self
+            .recent(move |memory| memory.ask_index(&own, |index, among| index.names(Some(among))));
+        let recent = recent.await?;
+        Ok(Limited::union(vec![self.inner.below.label_names(query).await?, recent], query.limit))
     }
 
     async fn label_values(
@@ -106,7 +125,13 @@ impl Store for Head {
         name: &str,
         query: &SeriesQuery,
     ) -> Result<Limited<String>, StoreError> {
-        self.inner.label_values(name, query).await
+        let (own, label) = (query.clone(), name.to_owned());
+        let recent = self.recent(move |memory| {
+            memory.ask_index(&own, |index, among| index.values(&label, Some(among)))
+        });
+        let recent = recent.await?;
+        let below = self.inner.below.label_values(name, query).await?;
+        Ok(Limited::union(vec![below, recent], query.limit))
     }
 
     async fn select(
@@ -115,7 +140,11 @@ impl Store for Head {
         range: TimeRange,
         hints: &SelectHints,
     ) -> Result<Selection, StoreError> {
-        self.inner.select(matchers, range, hints).await
+        let (own, limits) = (matchers.to_vec(), hints.clone());
+        let recent = self.recent(move |memory| memory.select(&own, &range, &limits)).await?;
+        // Always sorted, so that a run of the union is also a run below.
+        let sorted = SelectHints { sorted: true, ..hints.clone() };
+        read::merged(self.inner.below.select(matchers, range, &sorted).await?, recent, hints)
     }
 
     async fn exemplars(
@@ -124,7 +153,10 @@ impl Store for Head {
         range: TimeRange,
         max_bytes: usize,
     ) -> Result<ExemplarList, StoreError> {
-        self.inner.exemplars(matchers, range, max_bytes).await
+        let own = matchers.to_vec();
+        let recent = self.recent(move |memory| memory.exemplars(&own, &range, max_bytes)).await?;
+        let below = self.inner.below.exemplars(matchers, range, max_bytes).await?;
+        blocking(move || merged_exemplars([below, recent], max_bytes)).await?
     }
 
     async fn metadata(
@@ -132,7 +164,10 @@ impl Store for Head {
         family: Option<&str>,
         limit: usize,
     ) -> Result<Vec<(String, Metadata)>, StoreError> {
-        self.inner.metadata(family, limit).await
+        let recent = self.inner.memory.metadata_of(family, limit);
+        let below = self.inner.below.metadata(family, limit).await?;
+        let all: BTreeMap<String, Metadata> = below.into_iter().chain(recent).collect();
+        Ok(all.into_iter().take(limit).collect())
     }
 
     async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<(), StoreError> {
@@ -155,7 +190,7 @@ impl Store for Head {
 
     async fn relieve(&self) -> Result<(), StoreError> {
         self.inner.below.relieve().await?;
-        if self.inner.flusher.has_failed() {
+        if self.inner.flusher.failed.load(Ordering::Relaxed) {
             // The background task tries the flush again.
             return Ok(());
         }

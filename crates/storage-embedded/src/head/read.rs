@@ -1,24 +1,19 @@
-//! Reads memory and the store below as one store.
+//! A selection of memory and of the store below.
 //!
-//! Memory is pinned first, then the store below is read. A flush evicts points only after the store
-//! below returns them, so no point is missed. Points in both are merged; memory wins, since its
-//! points were accepted later.
+//! Points in both are merged; memory wins, since its points were accepted later. Nothing is selected here.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use async_trait::async_trait;
 
-use super::blocking::blocking;
-use super::inner::Inner;
 use super::recent_samples::{chunk_error, pinned_bytes};
 use promkairos_chunk::Chunk;
-use promkairos_model::{Labels, Matcher, Metadata, TimeRange};
+use promkairos_model::{Labels, TimeRange};
 use promkairos_storage::forecast::{HistogramSizes, of_chunks};
 use promkairos_storage::{
-    ExemplarList, Forecast, Limited, SelectHints, Selection, SeriesQuery, SeriesReader, StoreError,
-    check_bytes, check_label_bytes, merge, merged_exemplars,
+    Forecast, SelectHints, Selection, SeriesReader, StoreError, check_bytes, check_label_bytes,
+    merge,
 };
 
 /// Where the points of one selected series are.
@@ -33,82 +28,18 @@ struct MergedReader {
     below: Box<dyn SeriesReader>,
 }
 
-impl Inner {
-    pub(super) async fn select(
-        &self,
-        matchers: &[Matcher],
-        range: TimeRange,
-        hints: &SelectHints,
-    ) -> Result<Selection, StoreError> {
-        self.repeat_deletes().await?;
-        let (memory, own, limits) = (self.memory.clone(), matchers.to_vec(), hints.clone());
-        let recent = blocking(move || memory.select(&own, &range, &limits)).await??;
-        // Always sorted, so that a run of the union is also a run below.
-        let sorted = SelectHints { sorted: true, ..hints.clone() };
-        let below = self.below.select(matchers, range, &sorted).await?;
-        let (series, places) = union(below.series, recent);
-        let bytes = series.iter().map(|labels| labels.as_bytes().len()).sum();
-        check_label_bytes(bytes, hints.max_label_bytes)?;
-        let reader = MergedReader { places, below: below.reader };
-        check_bytes(bytes.saturating_add(reader.held_bytes()), hints.max_bytes)?;
-        Ok(Selection { series, reader: Box::new(reader) })
-    }
-
-    pub(super) async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {
-        self.repeat_deletes().await?;
-        let (memory, own) = (self.memory.clone(), query.clone());
-        let recent = blocking(move || memory.series(&own)).await??;
-        Ok(Limited::union(vec![self.below.series(query).await?, recent], query.limit))
-    }
-
-    pub(super) async fn label_names(
-        &self,
-        query: &SeriesQuery,
-    ) -> Result<Limited<String>, StoreError> {
-        self.repeat_deletes().await?;
-        let (memory, own) = (self.memory.clone(), query.clone());
-        let ask = move || memory.ask_index(&own, |index, among| index.names(Some(among)));
-        let recent = blocking(ask).await??;
-        Ok(Limited::union(vec![self.below.label_names(query).await?, recent], query.limit))
-    }
-
-    pub(super) async fn label_values(
-        &self,
-        name: &str,
-        query: &SeriesQuery,
-    ) -> Result<Limited<String>, StoreError> {
-        self.repeat_deletes().await?;
-        let (memory, own, label) = (self.memory.clone(), query.clone(), name.to_owned());
-        let ask = move || memory.ask_index(&own, |index, among| index.values(&label, Some(among)));
-        let recent = blocking(ask).await??;
-        let below = self.below.label_values(name, query).await?;
-        Ok(Limited::union(vec![below, recent], query.limit))
-    }
-
-    pub(super) async fn exemplars(
-        &self,
-        matchers: &[Matcher],
-        range: TimeRange,
-        max_bytes: usize,
-    ) -> Result<ExemplarList, StoreError> {
-        self.repeat_deletes().await?;
-        let (memory, own) = (self.memory.clone(), matchers.to_vec());
-        let recent = blocking(move || memory.exemplars(&own, &range, max_bytes)).await??;
-        let below = self.below.exemplars(matchers, range, max_bytes).await?;
-        blocking(move || merged_exemplars([below, recent], max_bytes)).await?
-    }
-
-    pub(super) async fn metadata(
-        &self,
-        family: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<(String, Metadata)>, StoreError> {
-        let recent = self.memory.metadata_of(family, limit);
-        let mut all: BTreeMap<String, Metadata> =
-            self.below.metadata(family, limit).await?.into_iter().collect();
-        all.extend(recent);
-        Ok(all.into_iter().take(limit).collect())
-    }
+/// Merges a selection of the store below with the series in memory; both are sorted.
+pub(super) fn merged(
+    below: Selection,
+    recent: Vec<(Labels, Vec<Chunk>)>,
+    limits: &SelectHints,
+) -> Result<Selection, StoreError> {
+    let (series, places) = union(below.series, recent);
+    let bytes = series.iter().map(|labels| labels.as_bytes().len()).sum();
+    check_label_bytes(bytes, limits.max_label_bytes)?;
+    let reader = MergedReader { places, below: below.reader };
+    check_bytes(bytes.saturating_add(reader.held_bytes()), limits.max_bytes)?;
+    Ok(Selection { series, reader: Box::new(reader) })
 }
 
 #[async_trait]
