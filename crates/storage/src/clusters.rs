@@ -420,5 +420,5 @@ impl SeriesReader for MergedReader {
 }
 
 fn damaged(error: promkairos_chunk::ChunkError) -> StoreError {
-    StoreError::Backend { what: "a chunk of a cluster".into(), source: Box::new(error) }
+    StoreError::backend("a chunk of a cluster", error)
 }

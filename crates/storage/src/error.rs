@@ -53,6 +53,31 @@ pub enum StoreError {
     },
 }
 
+impl StoreError {
+    /// The backend's error `source`, with what was being done.
+    pub fn backend(
+        what: impl Into<String>,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self::Backend { what: what.into(), source: source.into() }
+    }
+
+    /// Bytes of a file that differ from what was written.
+    pub fn corrupt(path: impl Into<PathBuf>, offset: u64, what: impl Into<String>) -> Self {
+        Self::Corrupt { path: path.into(), offset, what: what.into() }
+    }
+
+    /// A failed operation on a file or folder.
+    pub fn io(path: &Path, source: io::Error) -> Self {
+        Self::Io { path: path.to_owned(), source }
+    }
+
+    /// An error that passes; retry after the given time.
+    pub fn unavailable(what: impl Into<String>, retry_after: Duration) -> Self {
+        Self::Unavailable { what: what.into(), retry_after }
+    }
+}
+
 /// The text of a failed file operation. If there is no room, the folder comes first, because the
 /// operator has to act on its file system and not on the file.
 pub fn file_failed(path: &Path, source: &io::Error) -> String {

@@ -108,17 +108,23 @@ pub fn write_new(disk: &dyn LogFiles, path: &Path, bytes: &[u8]) -> io::Result<(
 /// All bytes of a file.
 pub fn read_all(file: &dyn LogFile) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; file.size()? as usize];
+    let read = read_up_to(file, &mut bytes, 0)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+/// Fills `buffer` from `offset`, as far as the file goes. Returns the number of bytes read.
+pub fn read_up_to(file: &dyn LogFile, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut done = 0;
-    while done < bytes.len() {
-        match file.read_at(&mut bytes[done..], done as u64) {
+    while done < buffer.len() {
+        match file.read_at(&mut buffer[done..], offset + done as u64) {
             Ok(0) => break,
             Ok(read) => done += read,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
-    bytes.truncate(done);
-    Ok(bytes)
+    Ok(done)
 }
 
 /// Writes all of `bytes`. An error includes how many of them may have reached the file.

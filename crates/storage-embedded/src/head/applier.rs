@@ -53,9 +53,8 @@ impl Applier {
         let (steps, taken) = mpsc::channel();
         let apply = move || taken.into_iter().for_each(|step: Step| step.take(&memory));
         let thread = std::thread::Builder::new().name("apply".into()).spawn(apply);
-        thread.map_err(|source| StoreError::Backend {
-            what: "the thread that applies the log does not start".into(),
-            source: Box::new(source),
+        thread.map_err(|error| {
+            StoreError::backend("the thread that applies the log does not start", error)
         })?;
         Ok(Self { steps })
     }
@@ -88,8 +87,6 @@ impl Step {
 
 /// Waits for an answer.
 pub(super) async fn answered<T>(answer: oneshot::Receiver<T>) -> Result<T, StoreError> {
-    answer.await.map_err(|gone| StoreError::Backend {
-        what: "the thread that applies the log has ended, a restart is needed".into(),
-        source: Box::new(gone),
-    })
+    let what = "the thread that applies the log has ended, a restart is needed";
+    answer.await.map_err(|gone| StoreError::backend(what, gone))
 }

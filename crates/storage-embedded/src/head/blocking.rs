@@ -6,8 +6,6 @@ use promkairos_storage::StoreError;
 pub(super) async fn blocking<R: Send + 'static>(
     work: impl FnOnce() -> R + Send + 'static,
 ) -> Result<R, StoreError> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| StoreError::Backend {
-        what: "a task of the head ended early".into(),
-        source: Box::new(error),
-    })
+    let ended = tokio::task::spawn_blocking(work).await;
+    ended.map_err(|error| StoreError::backend("a task of the head ended early", error))
 }

@@ -43,7 +43,7 @@ impl Inner {
             let what = format!(
                 "the last flush failed, and the log in {dir} cannot be relied on ({why}): {points} points may be lost"
             );
-            return Err(StoreError::Backend { what, source: Box::new(error) });
+            return Err(StoreError::backend(what, error));
         }
         warn!("the last flush failed: {error}");
         warn!(

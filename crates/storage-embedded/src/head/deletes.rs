@@ -27,10 +27,8 @@ impl Inner {
     ) -> Result<(), StoreError> {
         let (inner, matchers) = (self.clone(), matchers.to_vec());
         let delete = async move { inner.delete_to_the_end(&matchers, range).await };
-        tokio::spawn(delete).await.map_err(|error| StoreError::Backend {
-            what: "a delete ended early".into(),
-            source: Box::new(error),
-        })?
+        let ended = tokio::spawn(delete).await;
+        ended.map_err(|error| StoreError::backend("a delete ended early", error))?
     }
 
     async fn delete_to_the_end(

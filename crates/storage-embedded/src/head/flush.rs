@@ -116,10 +116,7 @@ impl Inner {
                 given_up = inner.flusher.until_given_up() => Err(given_up),
             }
         });
-        flush.await.map_err(|error| StoreError::Backend {
-            what: "a flush ended early".into(),
-            source: Box::new(error),
-        })?
+        flush.await.map_err(|error| StoreError::backend("a flush ended early", error))?
     }
 
     async fn flush_to_the_end(

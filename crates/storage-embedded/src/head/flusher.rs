@@ -27,7 +27,7 @@ pub(super) struct Flusher {
     pub(super) deletes_pending: AtomicBool,
     /// The number of callers that wait for a flush, or for the lock.
     pub(super) hurried: AtomicUsize,
-    /// Whether the last flush failed.
+    /// Whether the last flush failed; the next one waits for its time.
     pub(super) failed: AtomicBool,
     /// Whether it failed because the store below was unavailable.
     pub(super) found_away: AtomicBool,
@@ -47,16 +47,14 @@ impl Drop for Hurry<'_> {
 impl Flusher {
     /// Continues where a replay ended.
     pub(super) fn new(turn: HandingDown) -> Self {
-        let deletes_pending = (!turn.deletes.is_empty()).into();
-        let (hurried, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let given_up = watch::Sender::new(false);
-        let found_away = AtomicBool::new(false);
-        Self { turn: Mutex::new(turn), deletes_pending, hurried, failed, found_away, given_up }
-    }
-
-    /// Whether the last flush failed; the next one waits for its time.
-    pub(super) fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::Relaxed)
+        Self {
+            deletes_pending: (!turn.deletes.is_empty()).into(),
+            turn: Mutex::new(turn),
+            hurried: AtomicUsize::default(),
+            failed: AtomicBool::default(),
+            found_away: AtomicBool::default(),
+            given_up: watch::Sender::new(false),
+        }
     }
 
     /// Ends the flush in progress; no flush begins any more.
@@ -68,10 +66,7 @@ impl Flusher {
     pub(super) async fn until_given_up(&self) -> StoreError {
         // The sender is in `self`, so it is not dropped.
         let _ = self.given_up.subscribe().wait_for(|given_up| *given_up).await;
-        StoreError::Unavailable {
-            what: "there was no more time for it".into(),
-            retry_after: RETRY_AFTER,
-        }
+        StoreError::unavailable("there was no more time for it", RETRY_AFTER)
     }
 
     /// No flush is spread while the returned value lives.

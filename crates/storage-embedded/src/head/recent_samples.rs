@@ -493,7 +493,7 @@ pub(super) fn pinned_bytes(chunks: &[Chunk]) -> usize {
 
 /// The error for a chunk that cannot be read.
 pub(super) fn chunk_error(error: ChunkError) -> StoreError {
-    StoreError::Backend { what: "a chunk cannot be read".into(), source: Box::new(error) }
+    StoreError::backend("a chunk cannot be read", error)
 }
 
 #[cfg(test)]

@@ -53,9 +53,8 @@ impl Repeater {
             let _closer = closer;
             repeat(&memory, taken, &left)
         });
-        let thread = thread.map_err(|source| StoreError::Backend {
-            what: "the thread that reads the log back does not start".into(),
-            source: Box::new(source),
+        let thread = thread.map_err(|error| {
+            StoreError::backend("the thread that reads the log back does not start", error)
         })?;
         Ok(Self { steps, thread, waiting, budget })
     }
@@ -95,10 +94,7 @@ impl Repeater {
 
 /// The error if the thread has ended: queued writes may be lost.
 fn ended() -> StoreError {
-    StoreError::Backend {
-        what: "the thread that reads the log back has ended".into(),
-        source: "it has panicked".into(),
-    }
+    StoreError::backend("the thread that reads the log back has ended", "it has panicked")
 }
 
 fn series_bytes(write: &Prepared) -> u64 {

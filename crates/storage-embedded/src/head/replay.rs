@@ -188,10 +188,8 @@ impl Replay {
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().name("replay".into());
             let thread = thread.spawn_scoped(scope, || taking.each(|read| self.take(read)));
-            let thread = thread.map_err(|source| StoreError::Backend {
-                what: "the thread that takes what is read from the log does not start".into(),
-                source: Box::new(source),
-            })?;
+            let what = "the thread that takes what is read from the log does not start";
+            let thread = thread.map_err(|error| StoreError::backend(what, error))?;
             let log = read(&mut |entry| reading.hand_on(entry));
             drop(reading);
             // If taking a record failed, that error is the reason why reading ended.

@@ -96,10 +96,9 @@ impl Reading {
             Record::Seal(_) | Record::Gap => return Ok(()),
         };
         let read = Read { sequence, accepted, change, _reserved: reserved };
-        self.read.send(read).map_err(|_| StoreError::Backend {
-            what: "reading the log back was given up".into(),
-            source: "what was read is not taken any more".into(),
-        })
+        let gone = "what was read is not taken any more";
+        let sent = self.read.send(read);
+        sent.map_err(|_| StoreError::backend("reading the log back was given up", gone))
     }
 }
 
@@ -124,6 +123,5 @@ impl Taking {
 
 /// The error for a record whose body cannot be decoded.
 pub(super) fn undecodable(sequence: u64, error: promkairos_wire::WireError) -> StoreError {
-    let what = format!("record {sequence} of the log cannot be decoded");
-    StoreError::Backend { what, source: Box::new(error) }
+    StoreError::backend(format!("record {sequence} of the log cannot be decoded"), error)
 }

@@ -12,10 +12,7 @@ pub(super) async fn blocking<T: Send + 'static>(
         Ok(result) => result,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            Err(error) => {
-                let (what, retry_after) = (error.to_string(), Duration::from_secs(1));
-                Err(StoreError::Unavailable { what, retry_after })
-            }
+            Err(error) => Err(StoreError::unavailable(error.to_string(), Duration::from_secs(1))),
         },
     }
 }

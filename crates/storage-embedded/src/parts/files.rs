@@ -6,7 +6,6 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use promkairos_storage::StoreError;
 use promkairos_storage::disk::{Disk, Folders};
 
 /// A file layer with part files.
@@ -64,9 +63,4 @@ impl OpenFile for File {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         FileExt::read_exact_at(self, buffer, offset)
     }
-}
-
-/// The error for a file or folder that cannot be used.
-pub(super) fn io_error(path: &Path, source: io::Error) -> StoreError {
-    StoreError::Io { path: path.to_owned(), source }
 }

@@ -10,7 +10,7 @@ use promkairos_storage::StoreError;
 use promkairos_storage::codec::pack;
 
 use super::block_ref::BlockRef;
-use super::files::{Files, NewFile, io_error};
+use super::files::{Files, NewFile};
 use super::names;
 
 /// Size of the write buffer, in bytes.
@@ -54,7 +54,7 @@ impl Output {
     pub(super) fn publish(mut self) -> Result<(), StoreError> {
         let to = self.dir.join(&self.name);
         let renamed = self.files.rename(&self.path(), &to);
-        renamed.map_err(|source| io_error(&to, source))?;
+        renamed.map_err(|source| StoreError::io(&to, source))?;
         self.created = false;
         Ok(())
     }
@@ -91,7 +91,7 @@ impl Output {
             SYNC_BYTES.. => self.sync(),
             _ => Ok(()),
         });
-        written.map_err(|source| io_error(&self.path(), source))
+        written.map_err(|source| StoreError::io(&self.path(), source))
     }
 
     fn write(&mut self) -> std::io::Result<()> {
@@ -113,7 +113,7 @@ impl Output {
     pub(super) fn finish(&mut self) -> Result<(), StoreError> {
         let written = self.write().and_then(|()| self.sync());
         self.file = None;
-        written.map_err(|source| io_error(&self.path(), source))
+        written.map_err(|source| StoreError::io(&self.path(), source))
     }
 
     fn sync(&mut self) -> std::io::Result<()> {

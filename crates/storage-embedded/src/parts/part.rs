@@ -19,7 +19,7 @@ use super::cache::{BlockCache, Cached};
 use super::directory::{
     Directory, DirectoryReader, FOOTER_BYTES, Footer, HEAD_BYTES, footer_crc, part_head,
 };
-use super::files::{Files, OpenFile, io_error};
+use super::files::{Files, OpenFile};
 use super::manifest::PartEntry;
 use super::{names, old_directory};
 
@@ -75,7 +75,7 @@ impl Part {
 
     /// Its file, opened.
     pub(super) fn file(&self) -> Result<Box<dyn OpenFile>, StoreError> {
-        self.file.files.open(self.path()).map_err(|source| io_error(self.path(), source))
+        self.file.files.open(self.path()).map_err(|source| StoreError::io(self.path(), source))
     }
 
     /// Reads bytes of the file; a range outside the file is damage.
@@ -89,18 +89,19 @@ impl Part {
             return Err(self.damage(offset, Damage("points beyond the end of the file")));
         }
         let mut buffer = vec![0; len as usize];
-        file.read_exact_at(&mut buffer, offset).map_err(|source| io_error(self.path(), source))?;
+        file.read_exact_at(&mut buffer, offset)
+            .map_err(|source| StoreError::io(self.path(), source))?;
         Ok(buffer.into())
     }
 
     /// The error for damage found in this part.
     pub(super) fn damage(&self, offset: u64, damage: Damage) -> StoreError {
-        StoreError::Corrupt { path: self.path().to_owned(), offset, what: damage.0.into() }
+        StoreError::corrupt(self.path(), offset, damage.0)
     }
 
     /// The error for a malformed chunk of this part.
     pub(super) fn chunk_damage(&self, offset: u64, error: ChunkError) -> StoreError {
-        StoreError::Corrupt { path: self.path().to_owned(), offset, what: error.to_string() }
+        StoreError::corrupt(self.path(), offset, error.to_string())
     }
 
     /// The error for chunks of one series that cannot be merged. It names the part and the offset
@@ -115,8 +116,7 @@ impl Part {
                 return part.chunk_damage(offset, error);
             }
         }
-        let what = "the chunks of a series cannot be merged".into();
-        StoreError::Backend { what, source: Box::new(error) }
+        StoreError::backend("the chunks of a series cannot be merged", error)
     }
 
     /// Removes the file after its last reader. The manifest must not list it any more.
@@ -127,10 +127,10 @@ impl Part {
     /// Checks the file's length, footer and directory.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         let file = &*self.file()?;
-        let size = file.size().map_err(|source| io_error(self.path(), source))?;
+        let size = file.size().map_err(|source| StoreError::io(self.path(), source))?;
         if size != self.entry.bytes {
             let what = format!("the file has {size} bytes, not {}", self.entry.bytes);
-            return Err(StoreError::Corrupt { path: self.path().to_owned(), offset: size, what });
+            return Err(StoreError::corrupt(self.path(), size, what));
         }
         let footer = self.footer(file)?;
         let head = self.read(file, 0, HEAD_BYTES as u64)?;

@@ -22,7 +22,7 @@ use promkairos_storage::{Clock, Stats, StoreError};
 use promkairos_telemetry::StoreMetrics;
 
 use super::cache::BlockCache;
-use super::files::{Files, io_error};
+use super::files::Files;
 use super::manifest::{Manifest, PartEntry, Tombstone};
 use super::metadata::{self, MetadataMap};
 use super::names::{self, WIDE};
@@ -102,7 +102,7 @@ impl PartStore {
         options: Options,
         metrics: StoreMetrics,
     ) -> Result<Self, StoreError> {
-        files.create_dir(&dir).map_err(|source| io_error(&dir, source))?;
+        files.create_dir(&dir).map_err(|source| StoreError::io(&dir, source))?;
         let cache = Arc::new(BlockCache::new(options.cache_bytes, metrics.clone()));
         let store = Self {
             files,
@@ -138,7 +138,7 @@ impl PartStore {
                  here is {flushed}: part files are missing, or MANIFEST is an older one",
                 options.through
             );
-            return Err(StoreError::Corrupt { path: store.dir, offset: 0, what });
+            return Err(StoreError::corrupt(store.dir, 0, what));
         }
         store.remove_leftovers(&listed);
         store.show_counts();
@@ -243,8 +243,10 @@ impl PartStore {
         let (path, temporary) = (self.dir.join(name), self.dir.join(names::temporary(name)));
         let written = place(&*self.files, &path, &temporary, |path| self.write_new(path, bytes));
         written.map_err(|error| match error {
-            NotReplaced::Write(source) => io_error(&temporary, source),
-            NotReplaced::Rename(source) | NotReplaced::Sync(source) => io_error(&path, source),
+            NotReplaced::Write(source) => StoreError::io(&temporary, source),
+            NotReplaced::Rename(source) | NotReplaced::Sync(source) => {
+                StoreError::io(&path, source)
+            }
         })
     }
 
@@ -255,24 +257,20 @@ impl PartStore {
     }
 
     fn list(&self) -> Result<Vec<String>, StoreError> {
-        self.files.list(&self.dir).map_err(|source| io_error(&self.dir, source))
+        self.files.list(&self.dir).map_err(|source| StoreError::io(&self.dir, source))
     }
 
     /// Creates a store: the empty manifest is durable before anything else is written.
     fn begin(&self, listed: &[String]) -> Result<(), StoreError> {
         if listed.iter().any(|name| names::is_ours(name) && !name.ends_with(".tmp")) {
-            let what = "the manifest is missing, but files that it lists are there".into();
-            let path = self.dir.join(names::MANIFEST);
-            return Err(StoreError::Corrupt { path, offset: 0, what });
+            let what = "the manifest is missing, but files that it lists are there";
+            return Err(StoreError::corrupt(self.dir.join(names::MANIFEST), 0, what));
         }
         self.commit(|_| Ok(()))
     }
 
     fn load(&self) -> Result<(), StoreError> {
-        let path = self.dir.join(names::MANIFEST);
-        let bytes = self.read_file(names::MANIFEST)?;
-        let damage = |Damage(what)| StoreError::Corrupt { path, offset: 0, what: what.into() };
-        let manifest = Manifest::decode(&bytes).map_err(damage)?;
+        let manifest = self.decoded(names::MANIFEST, Manifest::decode)?;
         self.next_id.store(manifest.next_id, Ordering::Relaxed);
         let mut parts = Vec::with_capacity(manifest.parts.len());
         for entry in &manifest.parts {
@@ -282,27 +280,26 @@ impl PartStore {
         }
         let metadata = match manifest.metadata {
             0 => MetadataMap::new(),
-            id => {
-                let name = names::metadata(id);
-                let bytes = self.read_file(&name)?;
-                metadata::decode(&bytes).map_err(|Damage(what)| {
-                    let path = self.dir.join(name);
-                    StoreError::Corrupt { path, offset: 0, what: what.into() }
-                })?
-            }
+            id => self.decoded(&names::metadata(id), metadata::decode)?,
         };
         *self.state.write() = Arc::new(State { manifest, parts, metadata: metadata.into() });
         Ok(())
     }
 
-    fn read_file(&self, name: &str) -> Result<Vec<u8>, StoreError> {
+    /// Reads a whole file.
+    fn decoded<T>(
+        &self,
+        name: &str,
+        decode: impl FnOnce(&[u8]) -> Result<T, Damage>,
+    ) -> Result<T, StoreError> {
         let path = self.dir.join(name);
         let read = self.files.open(&path).and_then(|file| {
             let mut bytes = vec![0; file.size()? as usize];
             file.read_exact_at(&mut bytes, 0)?;
             Ok(bytes)
         });
-        read.map_err(|source| io_error(&path, source))
+        let bytes = read.map_err(|source| StoreError::io(&path, source))?;
+        decode(&bytes).map_err(|damage| StoreError::corrupt(path, 0, damage.0))
     }
 
     fn remove_leftovers(&self, listed: &[String]) {
@@ -319,14 +316,14 @@ impl PartStore {
     fn write_manifest(&self, manifest: &Manifest) -> Result<(), Failed> {
         // The names of new parts must be durable before the manifest that lists them.
         let synced = self.files.sync_dir(&self.dir);
-        synced.map_err(|source| Failed::Before(io_error(&self.dir, source)))?;
+        synced.map_err(|source| Failed::Before(StoreError::io(&self.dir, source)))?;
         let path = self.dir.join(names::MANIFEST);
         let temporary = self.dir.join(names::temporary(names::MANIFEST));
         let write = |path: &Path| self.write_new(path, &manifest.encode());
         replace(&*self.files, &path, &temporary, write).map_err(|error| match error {
-            NotReplaced::Write(source) => Failed::Before(io_error(&temporary, source)),
-            NotReplaced::Rename(source) => Failed::Unknown(io_error(&path, source)),
-            NotReplaced::Sync(source) => Failed::Unknown(io_error(&self.dir, source)),
+            NotReplaced::Write(source) => Failed::Before(StoreError::io(&temporary, source)),
+            NotReplaced::Rename(source) => Failed::Unknown(StoreError::io(&path, source)),
+            NotReplaced::Sync(source) => Failed::Unknown(StoreError::io(&self.dir, source)),
         })
     }
 
@@ -364,8 +361,7 @@ impl Drop for Flight {
 }
 
 fn closed() -> StoreError {
-    let what = "the embedded store is closed".into();
-    StoreError::Unavailable { what, retry_after: Duration::from_secs(1) }
+    StoreError::unavailable("the embedded store is closed", Duration::from_secs(1))
 }
 
 /// Retires the parts that are not in `kept`.

@@ -13,10 +13,11 @@
 use std::io;
 use std::path::Path;
 
-use super::segment::{self, AppendError, io_error};
+use super::segment::AppendError;
 use promkairos_storage::StoreError;
-use promkairos_storage::disk::{NotReplaced, replace};
-use promkairos_storage::log_files::{LogFiles, write_new};
+use promkairos_storage::codec::{Cursor, seal, unseal};
+use promkairos_storage::disk::replace;
+use promkairos_storage::log_files::{LogFiles, read_up_to, write_new};
 
 pub(super) const NAME: &str = "checkpoint";
 /// Its name while it is written; a leftover is removed at start.
@@ -45,21 +46,15 @@ pub(super) fn write(
     checkpoint: Checkpoint,
 ) -> Result<(), AppendError> {
     let (path, unfinished) = (dir.join(NAME), dir.join(UNFINISHED));
-    let mut bytes = [0; LEN];
-    bytes[..8].copy_from_slice(&MAGIC);
+    let mut bytes = MAGIC.to_vec();
     let Checkpoint { through, newest, key } = checkpoint;
-    for (at, value) in [(8, through), (16, newest), (24, key)] {
-        bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    for number in [through, newest, key] {
+        bytes.extend_from_slice(&number.to_le_bytes());
     }
-    let crc = crc32c::crc32c(&bytes[..LEN - 4]);
-    bytes[LEN - 4..].copy_from_slice(&crc.to_le_bytes());
+    seal(&mut bytes, 0);
     let write = |path: &Path| write_new(disk, path, &bytes);
-    replace(disk, &path, &unfinished, write).map_err(|error| match error {
-        NotReplaced::Write(error) | NotReplaced::Rename(error) => {
-            AppendError::Write(explain(&error, &path))
-        }
-        NotReplaced::Sync(error) => AppendError::Sync(explain(&error, &path)),
-    })
+    let replaced = replace(disk, &path, &unfinished, write);
+    replaced.map_err(|error| AppendError::not_replaced(error, &path))
 }
 
 /// The checkpoint; `None` when there is none yet.
@@ -68,51 +63,28 @@ pub(super) fn read(disk: &dyn LogFiles, dir: &Path) -> Result<Option<Checkpoint>
     let file = match disk.open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(io_error(&path, error)),
+        Err(error) => return Err(StoreError::io(&path, error)),
     };
     let mut bytes = [0; LEN + 1];
-    let mut len = 0;
-    loop {
-        match file.read_at(&mut bytes[len..], len as u64) {
-            Ok(0) => break,
-            Ok(read) => len += read,
-            Err(error) => return Err(io_error(&path, error)),
-        }
-    }
-    match decode(&bytes[..len]) {
-        Some(checkpoint) => Ok(Some(checkpoint)),
-        None => {
-            let what = "this is not a whole checkpoint".into();
-            Err(StoreError::Corrupt { path, offset: 0, what })
-        }
-    }
+    let read = read_up_to(file.as_ref(), &mut bytes, 0);
+    let len = read.map_err(|source| StoreError::io(&path, source))?;
+    let decoded = decode(&bytes[..len]).map(Some);
+    decoded.ok_or_else(|| StoreError::corrupt(path, 0, "this is not a whole checkpoint"))
 }
 
 /// The last record in the store below, according to the log's checkpoint; 0 = none.
 pub fn checkpoint(dir: &Path, disk: &dyn LogFiles) -> Result<u64, StoreError> {
-    disk.create_dir(dir).map_err(|source| io_error(dir, source))?;
+    disk.create_dir(dir).map_err(|source| StoreError::io(dir, source))?;
     Ok(read(disk, dir)?.unwrap_or_default().through)
 }
 
-fn explain(error: &io::Error, path: &Path) -> io::Error {
-    segment::explain(error, &path.display().to_string())
-}
-
 fn decode(bytes: &[u8]) -> Option<Checkpoint> {
-    let (content, crc) = bytes.split_last_chunk::<4>()?;
-    if crc32c::crc32c(content).to_le_bytes() != *crc {
-        return None;
-    }
-    let (magic, numbers) = content.split_first_chunk::<8>()?;
-    let number = |at: usize| {
-        let bytes = numbers.get(at * 8..at * 8 + 8)?;
-        bytes.try_into().map(u64::from_le_bytes).ok()
-    };
+    let (magic, numbers) = unseal(bytes).ok()?.split_first_chunk::<8>()?;
+    let mut numbers = Cursor(numbers);
+    let mut number = || numbers.u64().ok();
     match (*magic, bytes.len()) {
-        (MAGIC, LEN) => {
-            Some(Checkpoint { through: number(0)?, newest: number(1)?, key: number(2)? })
-        }
-        (MAGIC_V1, LEN_V1) => Some(Checkpoint { through: number(0)?, ..Checkpoint::default() }),
+        (MAGIC, LEN) => Some(Checkpoint { through: number()?, newest: number()?, key: number()? }),
+        (MAGIC_V1, LEN_V1) => Some(Checkpoint { through: number()?, ..Checkpoint::default() }),
         _ => None,
     }
 }

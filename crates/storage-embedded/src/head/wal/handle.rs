@@ -24,7 +24,7 @@ use super::mark::{self, Mark};
 use super::options::WalOptions;
 use super::record::{self, Entry, Record};
 use super::replay::Found;
-use super::segment::{self, Closed, io_error};
+use super::segment::{self, Closed};
 use super::writer::Writer;
 use promkairos_model::limits;
 use promkairos_storage::log_files::LogFiles;
@@ -134,7 +134,7 @@ impl Wal {
         let thread = std::thread::Builder::new()
             .name("wal".into())
             .spawn(move || writer.run())
-            .map_err(|source| io_error(&log.options.dir, source))?;
+            .map_err(|source| StoreError::io(&log.options.dir, source))?;
         let admission = Arc::new(Semaphore::new(limits::MAX_WAL_WAITING_BYTES));
         Ok(Self {
             log,
@@ -225,14 +225,14 @@ impl Wal {
     /// moved or removed.
     pub fn check_files(&self) -> Result<(), StoreError> {
         let WalOptions { dir, disk, .. } = &self.log.options;
-        let listed = disk.list(dir).map_err(|source| io_error(dir, source))?;
+        let listed = disk.list(dir).map_err(|source| StoreError::io(dir, source))?;
         let path = |(_, segment): &(u64, Closed)| segment.path.clone();
         let closed: Vec<PathBuf> = self.log.closed.lock().iter().map(path).collect();
         let newest = self.log.checkpoint.lock().newest;
         let newest = (newest > 0).then(|| dir.join(segment::name(newest)));
         let is_listed = |path: &PathBuf| listed.iter().any(|name| path.ends_with(name));
         match closed.into_iter().chain(newest).find(|path| !is_listed(path)) {
-            Some(gone) => Err(io_error(&gone, ErrorKind::NotFound.into())),
+            Some(gone) => Err(StoreError::io(&gone, ErrorKind::NotFound.into())),
             None => Ok(()),
         }
     }
@@ -285,7 +285,7 @@ impl Wal {
         // long, and the writer waits for both locks of the log, so neither is held meanwhile.
         for path in self.log.checkpoint_through(through)? {
             let removed = self.log.options.disk.remove(&path);
-            removed.map_err(|source| io_error(&path, source))?;
+            removed.map_err(|source| StoreError::io(&path, source))?;
             self.log.closed.lock().remove(0);
         }
         self.log.publish_size();

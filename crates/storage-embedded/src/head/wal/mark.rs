@@ -9,9 +9,10 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use super::checkpoint;
-use super::segment::{self, AppendError, explain, io_error};
+use super::folder::list;
+use super::segment::{self, AppendError};
 use promkairos_storage::StoreError;
-use promkairos_storage::disk::{NotReplaced, folder_of, replace};
+use promkairos_storage::disk::{folder_of, replace};
 use promkairos_storage::log_files::{LogFiles, write_new};
 
 const TEXT: &[u8] =
@@ -34,24 +35,13 @@ fn mark_of(dir: &Path) -> PathBuf {
 /// Whether the log in `dir` has a mark.
 pub(super) fn is_there(disk: &dyn LogFiles, dir: &Path) -> Result<bool, StoreError> {
     let mark = mark_of(dir);
-    let folder = folder_of(&mark);
-    match disk.list(folder) {
-        Ok(files) => Ok(files.iter().any(|file| mark.ends_with(file))),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(source) => Err(io_error(folder, source)),
-    }
+    Ok(list(folder_of(&mark), disk)?.iter().any(|file| mark.ends_with(file)))
 }
 
 /// Whether the log in `dir` is gone though it has acknowledged records.
 pub fn is_gone(dir: &Path, disk: &dyn LogFiles) -> Result<bool, StoreError> {
-    if !is_there(disk, dir)? {
-        return Ok(false);
-    }
-    match disk.list(dir) {
-        Ok(files) => Ok(!files.iter().any(|file| is_of_log(file))),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
-        Err(source) => Err(io_error(dir, source)),
-    }
+    let is_of_log = |file: &String| file == checkpoint::NAME || file.ends_with(segment::SUFFIX);
+    Ok(is_there(disk, dir)? && !list(dir, disk)?.iter().any(is_of_log))
 }
 
 /// Fails if the log in `dir` is gone though it has acknowledged records.
@@ -60,29 +50,20 @@ pub fn check_there(dir: &Path, disk: &dyn LogFiles) -> Result<(), StoreError> {
         return Ok(());
     }
     let what = "the log is gone, and with it what was acknowledged and not flushed yet";
-    Err(io_error(dir, io::Error::new(ErrorKind::NotFound, what)))
+    Err(StoreError::io(dir, io::Error::new(ErrorKind::NotFound, what)))
 }
 
 /// Removes the mark of a log, durably: the next log in `dir` is new.
 pub fn forget_mark(dir: &Path, disk: &dyn LogFiles) -> Result<(), StoreError> {
     let mark = mark_of(dir);
     let removed = disk.remove(&mark).and_then(|()| disk.sync_dir(folder_of(&mark)));
-    removed.map_err(|source| io_error(&mark, source))
+    removed.map_err(|source| StoreError::io(&mark, source))
 }
 
 /// Writes the mark of the log in `dir`, durably.
 pub(super) fn write(disk: &dyn LogFiles, dir: &Path) -> Result<(), AppendError> {
     let (mark, unfinished) = (mark_of(dir), dir.with_extension("begun.new"));
-    let explain = |error: &io::Error| explain(error, &mark.display().to_string());
     let write = |path: &Path| write_new(disk, path, TEXT);
-    replace(disk, &mark, &unfinished, write).map_err(|error| match error {
-        NotReplaced::Write(error) | NotReplaced::Rename(error) => {
-            AppendError::Write(explain(&error))
-        }
-        NotReplaced::Sync(error) => AppendError::Sync(explain(&error)),
-    })
-}
-
-fn is_of_log(file: &str) -> bool {
-    file == checkpoint::NAME || file.ends_with(segment::SUFFIX)
+    let replaced = replace(disk, &mark, &unfinished, write);
+    replaced.map_err(|error| AppendError::not_replaced(error, &mark))
 }

@@ -8,7 +8,6 @@ use super::handle::Wal;
 use super::mark::{Mark, check_there};
 use super::options::WalOptions;
 use super::replay::{self, Found, Visit};
-use super::segment::io_error;
 use promkairos_storage::{FolderLock, StoreError};
 use promkairos_telemetry::HeadMetrics;
 
@@ -28,7 +27,7 @@ pub fn read(options: WalOptions, after: u64, visit: &mut Visit<'_>) -> Result<Lo
     if *mark == Mark::Beside {
         check_there(dir, disk.as_ref())?;
     }
-    disk.create_dir(dir).map_err(|source| io_error(dir, source))?;
+    disk.create_dir(dir).map_err(|source| StoreError::io(dir, source))?;
     let lock = lock(dir)?;
     let stored = checkpoint::read(disk.as_ref(), dir)?;
     let newest = stored.unwrap_or_default().newest;

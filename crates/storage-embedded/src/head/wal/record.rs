@@ -24,6 +24,7 @@
 
 use promkairos_model::limits;
 use promkairos_model::{MatchOp, Matcher, Protocol, Target, TimeRange};
+use promkairos_storage::codec::{Cursor, Damage};
 
 /// Bytes of a segment header.
 pub(super) const HEADER_LEN: usize = 48;
@@ -43,6 +44,10 @@ const MAX_LENGTH: usize = limits::MAX_BODY_BYTES
 const MAGIC: [u8; 8] = *b"PKWAL\r\n\x1a";
 const HEADER_VERSION: u32 = 1;
 const RECORD_VERSION: u8 = 1;
+
+/// Nothing was ever written there.
+pub(super) const NO_RECORD: &str = "zeros where a record should be";
+const IMPOSSIBLE: Damage = Damage("the record's checksum matches but its content is impossible");
 
 const WRITE: u8 = 1;
 const DELETE: u8 = 2;
@@ -127,18 +132,17 @@ impl Header {
     /// Reads a header; an error says what is wrong with it.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
         let bytes = bytes.get(..HEADER_LEN).ok_or("the file ends inside its header")?;
-        let mut input = Input(bytes);
-        let magic = input.take(8).ok_or("too short")?;
-        if magic != MAGIC {
+        if bytes[..8] != MAGIC {
             return Err("this is not a segment of a log");
         }
         if crc32c::crc32c(&bytes[..44]).to_le_bytes() != bytes[44..] {
             return Err("the header's checksum does not match");
         }
-        if input.u32() != Some(HEADER_VERSION) {
+        let mut numbers = Cursor(&bytes[8..]);
+        if numbers.u32() != Ok(HEADER_VERSION) {
             return Err("the header has an unknown version");
         }
-        let mut next = || input.u64().ok_or("too short");
+        let mut next = || numbers.u64().map_err(|Damage(what)| what);
         let header = Self { first: next()?, previous: next()?, key: next()?, bytes: next()? };
         match header.first.max(header.previous) {
             u64::MAX => Err("the header has a number of a record that is never given"),
@@ -194,12 +198,12 @@ fn encode_delete(out: &mut Vec<u8>, range: TimeRange, matchers: &[Matcher]) {
     }
 }
 
-/// The length of the record that begins with these bytes, frame included. `Ok(None)` = no record.
-pub(super) fn framed_length(frame: [u8; FRAME_LEN]) -> Result<Option<usize>, &'static str> {
+/// The length of the record that begins with these bytes, frame included. An error says why no record does.
+pub(super) fn framed_length(frame: [u8; FRAME_LEN]) -> Result<usize, &'static str> {
     let [a, b, c, d, ..] = frame;
     match u32::from_le_bytes([a, b, c, d]) as usize {
-        0 if frame == [0; FRAME_LEN] => Ok(None),
-        length if (FIXED_LEN..=MAX_LENGTH).contains(&length) => Ok(Some(FRAME_LEN + length)),
+        0 if frame == [0; FRAME_LEN] => Err(NO_RECORD),
+        length if (FIXED_LEN..=MAX_LENGTH).contains(&length) => Ok(FRAME_LEN + length),
         _ => Err("the length of the record is impossible"),
     }
 }
@@ -211,68 +215,72 @@ pub(super) fn may_begin(head: &[u8]) -> bool {
 
 /// Reads one record with its frame; `bytes` is exactly what [`framed_length`] said.
 pub(super) fn decode(bytes: &[u8], key: u64) -> Result<Entry<'_>, &'static str> {
-    let mut input = Input(bytes);
-    let (length, crc) = input.u32().zip(input.u32()).ok_or("the record is cut off")?;
+    let mut input = Cursor(bytes);
+    let (Ok(length), Ok(crc)) = (input.u32(), input.u32()) else {
+        return Err("the record is cut off");
+    };
     if length as usize != input.0.len() {
         return Err("the record is cut off");
     }
     if checksum(key, length, input.0) != crc {
         return Err("the record's checksum does not match");
     }
-    decode_checked(input).ok_or("the record's checksum matches but its content is impossible")
+    decode_checked(input).map_err(|_| IMPOSSIBLE.0)
 }
 
 /// The content of a record with its frame, whatever its checksum. For reports only.
 pub(super) fn decode_damaged(bytes: &[u8]) -> Option<Record<'_>> {
-    Some(decode_checked(Input(bytes.get(FRAME_LEN..)?))?.record)
+    Some(decode_checked(Cursor(bytes.get(FRAME_LEN..)?)).ok()?.record)
 }
 
-fn decode_checked(mut input: Input<'_>) -> Option<Entry<'_>> {
-    if input.u8()? != RECORD_VERSION {
-        return None;
-    }
-    let kind = input.u8()?;
-    let (sequence, accepted) = (input.u64()?, input.i64()?);
+fn decode_checked(mut input: Cursor<'_>) -> Result<Entry<'_>, Damage> {
+    let (version, kind) = (input.u8()?, input.u8()?);
+    let (sequence, accepted) = (input.u64()?, input.u64()? as i64);
     // The largest number is never used: each sequence has a next one.
-    if sequence == u64::MAX {
-        return None;
+    if version != RECORD_VERSION || sequence == u64::MAX {
+        return Err(IMPOSSIBLE);
     }
     let record = match kind {
         WRITE => decode_write(input)?,
         DELETE => decode_delete(input)?,
         SEAL => Record::Seal(input.u64()?),
         GAP => Record::Gap,
-        _ => return None,
+        _ => return Err(IMPOSSIBLE),
     };
-    Some(Entry { sequence, accepted, record })
+    Ok(Entry { sequence, accepted, record })
 }
 
-fn decode_write(mut input: Input<'_>) -> Option<Record<'_>> {
+fn decode_write(mut input: Cursor<'_>) -> Result<Record<'_>, Damage> {
     let protocol = match input.u8()? {
         1 => Protocol::V1,
         2 => Protocol::V2,
         3 => Protocol::V2Typed,
-        _ => return None,
+        _ => return Err(IMPOSSIBLE),
     };
     let count = input.u32()? as usize;
-    let mut targets = Input(input.take(count.checked_mul(5)?)?);
+    let mut targets = Cursor(input.take(count.checked_mul(5).ok_or(IMPOSSIBLE)?)?);
     let mut rejected = Vec::with_capacity(count);
-    while let Some(kind) = targets.u8() {
-        rejected.push(target_of(kind, targets.u32()?)?);
+    while !targets.is_empty() {
+        rejected.push(target_of(targets.u8()?, targets.u32()?)?);
     }
-    Some(Record::Write { protocol, rejected, body: input.0 })
+    Ok(Record::Write { protocol, rejected, body: input.0 })
 }
 
-fn decode_delete(mut input: Input<'_>) -> Option<Record<'_>> {
-    let range = TimeRange::new(input.i64()?, input.i64()?);
+fn decode_delete(mut input: Cursor<'_>) -> Result<Record<'_>, Damage> {
+    let range = TimeRange::new(input.u64()? as i64, input.u64()? as i64);
     let count = input.u32()?;
     let mut matchers = Vec::new();
     for _ in 0..count {
-        let op = MatchOp::from_number(input.u8()?)?;
-        let (name, value) = (input.text()?, input.text()?);
-        matchers.push(Matcher::new(op, name, value).ok()?);
+        let op = MatchOp::from_number(input.u8()?).ok_or(IMPOSSIBLE)?;
+        let (name, value) = (text(&mut input)?, text(&mut input)?);
+        matchers.push(Matcher::new(op, name, value).map_err(|_| IMPOSSIBLE)?);
     }
-    Some(Record::Delete { range, matchers })
+    Ok(Record::Delete { range, matchers })
+}
+
+fn text<'a>(input: &mut Cursor<'a>) -> Result<&'a str, Damage> {
+    let len = input.u32()? as usize;
+    std::str::from_utf8(input.take(len)?).map_err(|_| IMPOSSIBLE)
 }
 
 fn checksum(key: u64, length: u32, rest: &[u8]) -> u32 {
@@ -293,51 +301,16 @@ fn target_bytes(target: Target) -> (u8, u32) {
     }
 }
 
-fn target_of(kind: u8, number: u32) -> Option<Target> {
-    Some(match kind {
+fn target_of(kind: u8, number: u32) -> Result<Target, Damage> {
+    Ok(match kind {
         0 => Target::Series(number),
         1 => Target::Sample(number),
         2 => Target::Histogram(number),
         3 => Target::Exemplar(number),
         4 => Target::Metadata(number),
         5 => Target::Family(number),
-        _ => return None,
+        _ => return Err(IMPOSSIBLE),
     })
-}
-
-struct Input<'a>(&'a [u8]);
-
-impl<'a> Input<'a> {
-    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
-        let (head, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
-        Some(head)
-    }
-
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.take(N)?.try_into().ok()
-    }
-
-    fn u8(&mut self) -> Option<u8> {
-        self.array::<1>().map(|[byte]| byte)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn i64(&mut self) -> Option<i64> {
-        self.array().map(i64::from_le_bytes)
-    }
-
-    fn text(&mut self) -> Option<&'a str> {
-        let len = self.u32()? as usize;
-        std::str::from_utf8(self.take(len)?).ok()
-    }
 }
 
 #[cfg(test)]
@@ -377,7 +350,7 @@ mod tests {
             let mut bytes = Vec::new();
             encode(&mut bytes, 7, &entry);
             let frame = bytes[..FRAME_LEN].try_into().expect("a frame");
-            assert_eq!(framed_length(frame), Ok(Some(bytes.len())));
+            assert_eq!(framed_length(frame), Ok(bytes.len()));
             assert_eq!(decode(&bytes, 7), Ok(entry.clone()));
             assert!(decode(&bytes, 8).is_err(), "the key counts");
             for bit in 0..bytes.len() * 8 {
@@ -428,7 +401,7 @@ mod tests {
 
     #[test]
     fn impossible_lengths_are_refused_before_anything_is_read() {
-        assert_eq!(framed_length([0; 8]), Ok(None));
+        assert_eq!(framed_length([0; 8]), Err(NO_RECORD));
         assert!(framed_length([0, 0, 0, 0, 1, 0, 0, 0]).is_err());
         assert!(framed_length([1, 0, 0, 0, 0, 0, 0, 0]).is_err());
         assert!(framed_length([0xff; 8]).is_err());

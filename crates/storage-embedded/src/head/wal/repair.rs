@@ -15,7 +15,7 @@ use super::contents::{Contents, Tally};
 use super::folder::lock;
 use super::loss::{Loss, bound};
 use super::record::Header;
-use super::segment::{self, Reader, io_error};
+use super::segment::{self, Reader};
 use super::survey::{Survey, keep};
 use promkairos_storage::StoreError;
 use promkairos_storage::disk::Disk;
@@ -106,7 +106,7 @@ pub fn repair_on(
     } else if newest < known && !is_reported {
         // It had a durable record, and none is left: the file was cut short.
         let size = disk.open(&path).and_then(|file| file.size());
-        let size = size.map_err(|source| io_error(&path, source))?;
+        let size = size.map_err(|source| StoreError::io(&path, source))?;
         let first = known.max(through.saturating_add(1));
         let loss = Loss::of(path, 0..size, "no record of the segment is left", first);
         report.losses.push(Loss { accepted, ..loss });
@@ -167,8 +167,8 @@ impl Found {
             Ok(Some(stored)) => (stored, CheckpointState::Sound),
             Ok(None) => (Checkpoint::default(), CheckpointState::Missing),
             Err(StoreError::Corrupt { path, what, .. }) => {
-                let file = disk.open(&path).map_err(|source| io_error(&path, source))?;
-                let size = file.size().map_err(|source| io_error(&path, source))?;
+                let file = disk.open(&path).map_err(|source| StoreError::io(&path, source))?;
+                let size = file.size().map_err(|source| StoreError::io(&path, source))?;
                 let mut loss = Loss::of(path, 0..size, &what, 1);
                 loss.last = Some(0);
                 report.losses.push(loss);

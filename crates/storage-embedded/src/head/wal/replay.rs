@@ -14,12 +14,9 @@ use tracing::warn;
 
 use super::checkpoint;
 use super::record::{Entry, HEADER_LEN, Record};
-use super::segment::{self, Closed, Frame, Reader, UNFINISHED, io_error};
+use super::segment::{self, Closed, Reader, UNFINISHED};
 use promkairos_storage::StoreError;
 use promkairos_storage::log_files::LogFiles;
-
-/// The error for a valid record at a wrong position.
-pub(super) const OUT_OF_ORDER: &str = "the record's number is out of order";
 
 /// Called with each record of the log that is read.
 pub type Visit<'v> = dyn FnMut(&Entry<'_>) -> Result<(), StoreError> + 'v;
@@ -52,7 +49,7 @@ pub(super) fn replay(
     let listed = segment::list(disk, dir)?;
     if known > 0 && !listed.iter().any(|(first, _)| *first == known) {
         let what = format!("the segment is missing, with the records from {known} on");
-        return Err(StoreError::Corrupt { path: dir.join(segment::name(known)), offset: 0, what });
+        return Err(StoreError::corrupt(dir.join(segment::name(known)), 0, what));
     }
     let (mut found, mut empty) = (Found { last: after, ..Found::default() }, Vec::new());
     for (number, (first, path)) in listed.iter().enumerate() {
@@ -71,7 +68,7 @@ pub(super) fn replay(
             let what = format!("records up to {} are missing", reader.header.previous);
             let older = found.segments.last().map(|(_, older)| (older.path.clone(), older.end));
             let (path, offset) = older.unwrap_or_else(|| (path.clone(), 0));
-            return Err(StoreError::Corrupt { path, offset, what });
+            return Err(StoreError::corrupt(path, offset, what));
         }
         let newest = number + 1 == listed.len();
         found.last = reader.header.previous;
@@ -101,17 +98,17 @@ pub(super) fn replay(
     }
     // Only after all of the log was read: later segments continue the sequence without them.
     for path in empty {
-        disk.remove(path).map_err(|source| io_error(path, source))?;
+        disk.remove(path).map_err(|source| StoreError::io(path, source))?;
     }
     Ok(found)
 }
 
 /// Removes files that a crash left unfinished.
 fn remove_unfinished(disk: &dyn LogFiles, dir: &Path) -> Result<(), StoreError> {
-    for file in disk.list(dir).map_err(|source| io_error(dir, source))? {
+    for file in disk.list(dir).map_err(|source| StoreError::io(dir, source))? {
         if file.ends_with(UNFINISHED) || file == checkpoint::UNFINISHED {
             let path = dir.join(file);
-            disk.remove(&path).map_err(|source| io_error(&path, source))?;
+            disk.remove(&path).map_err(|source| StoreError::io(&path, source))?;
         }
     }
     Ok(())
@@ -136,29 +133,23 @@ struct Scanned {
     sealed: u64,
 }
 
-/// Visits the records of one segment, without seals and gaps.
+/// Visits the records of one segment, without seals.
 fn scan(reader: &mut Reader, newest: bool, visit: &mut Visit<'_>) -> Result<Scanned, StoreError> {
     let mut offset = HEADER_LEN as u64;
     let mut sealed = offset;
     let mut last = reader.header.first.saturating_sub(1);
     let what = loop {
-        match reader.frame(offset)? {
-            Frame::None => break "zeros where a record should be",
-            Frame::Bad(what) => break what,
-            Frame::Record(entry, next) => {
-                if !entry.may_follow(last, offset) {
-                    break OUT_OF_ORDER;
-                }
-                match entry.record {
-                    Record::Seal(through) => sealed = through,
-                    _ => {
-                        last = entry.sequence;
-                        visit(&entry)?;
-                    }
-                }
-                offset = next;
-            }
+        let (entry, next) = match reader.record_after(last, offset)? {
+            Ok(found) => found,
+            Err(what) => break what,
+        };
+        if let Record::Seal(through) = entry.record {
+            sealed = through;
+        } else {
+            last = entry.sequence;
+            visit(&entry)?;
         }
+        offset = next;
     };
     let litter = reader.last_nonzero(offset)?;
     if litter == offset {

@@ -4,8 +4,8 @@
 
 use super::handle::{Wal, unavailable};
 use super::record::{HEADER_LEN, Record};
-use super::replay::{OUT_OF_ORDER, Visit};
-use super::segment::{Closed, Frame, Reader};
+use super::replay::Visit;
+use super::segment::{Closed, Reader};
 use promkairos_storage::StoreError;
 
 impl Wal {
@@ -25,25 +25,17 @@ impl Wal {
             let mut reader = Reader::open(disk.as_ref(), &path)?;
             let (mut offset, mut last) = (HEADER_LEN as u64, reader.header.first.saturating_sub(1));
             while offset < end {
-                let what = match reader.frame(offset)? {
-                    Frame::Record(entry, next) => {
-                        if !entry.may_follow(last, offset) {
-                            OUT_OF_ORDER
-                        } else {
-                            if !matches!(entry.record, Record::Seal(_)) {
-                                last = entry.sequence;
-                                if after < last && last <= through {
-                                    visit(&entry)?;
-                                }
-                            }
-                            offset = next;
-                            continue;
-                        }
-                    }
-                    Frame::None => "zeros where a record should be",
-                    Frame::Bad(what) => what,
+                let (entry, next) = match reader.record_after(last, offset)? {
+                    Ok(found) => found,
+                    Err(what) => return Err(reader.corrupt(offset, what)),
                 };
-                return Err(reader.corrupt(offset, what));
+                if !matches!(entry.record, Record::Seal(_)) {
+                    last = entry.sequence;
+                    if after < last && last <= through {
+                        visit(&entry)?;
+                    }
+                }
+                offset = next;
             }
         }
         Ok(())

@@ -9,10 +9,13 @@ use std::path::{Path, PathBuf};
 
 use tracing::warn;
 
-use super::record::{self, Entry, FRAME_LEN, HEADER_LEN, Header, KEY_AT, Record, SEAL_LEN};
+use super::record::{
+    self, Entry, FRAME_LEN, HEADER_LEN, Header, KEY_AT, NO_RECORD, Record, SEAL_LEN,
+};
 use promkairos_model::ShownSize;
 use promkairos_storage::StoreError;
-use promkairos_storage::log_files::{LogFile, LogFiles, write_all};
+use promkairos_storage::disk::NotReplaced;
+use promkairos_storage::log_files::{LogFile, LogFiles, read_up_to, write_all};
 
 pub(super) const SUFFIX: &str = ".wal";
 /// Suffix of a segment that is being created; leftovers are removed at start.
@@ -38,7 +41,16 @@ impl AppendError {
     /// The error for the store.
     pub(super) fn at(self, path: &Path) -> StoreError {
         match self {
-            Self::Write(error) | Self::Sync(error) => io_error(path, error),
+            Self::Write(error) | Self::Sync(error) => StoreError::io(path, error),
+        }
+    }
+
+    /// The error of a file at `path` that was not replaced.
+    pub(super) fn not_replaced(error: NotReplaced, path: &Path) -> Self {
+        let explain = |error| explain(&error, &path.display().to_string());
+        match error {
+            NotReplaced::Write(error) | NotReplaced::Rename(error) => Self::Write(explain(error)),
+            NotReplaced::Sync(error) => Self::Sync(explain(error)),
         }
     }
 }
@@ -61,16 +73,12 @@ pub(super) fn name(first: u64) -> String {
 
 /// The segments in `dir` by their first sequence.
 pub(super) fn list(disk: &dyn LogFiles, dir: &Path) -> Result<Vec<(u64, PathBuf)>, StoreError> {
-    let names = disk.list(dir).map_err(|source| io_error(dir, source))?;
+    let names = disk.list(dir).map_err(|source| StoreError::io(dir, source))?;
     let parsed = names.iter().filter_map(|file| {
         let first = file.strip_suffix(SUFFIX)?.parse().ok()?;
         Some((first, dir.join(file)))
     });
     Ok(parsed.collect())
-}
-
-pub(super) fn io_error(path: &Path, source: io::Error) -> StoreError {
-    StoreError::Io { path: path.to_owned(), source }
 }
 
 impl Segment {
@@ -256,7 +264,7 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-pub(super) fn explain(error: &io::Error, what: &str) -> io::Error {
+fn explain(error: &io::Error, what: &str) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
@@ -283,7 +291,7 @@ pub(super) fn wipe(file: &dyn LogFile, from: u64, to: u64) -> Result<(), AppendE
 /// page cache only: written but not synced, or clean after a failed sync. If the file system needs
 /// room for that and the disk is full, a warning is logged and the log is read all the same.
 pub(super) fn harden(reader: &mut Reader, from: u64, to: u64) -> Result<(), StoreError> {
-    let failed = |reader: &Reader, source| io_error(&reader.path, source);
+    let failed = |reader: &Reader, source| StoreError::io(&reader.path, source);
     let mut at = from;
     while at < to {
         let bytes = reader.bytes(at, WINDOW.min((to - at) as usize))?.to_vec();
@@ -312,15 +320,8 @@ pub(super) struct Reader {
     buffer_at: u64,
 }
 
-/// The content at an offset.
-pub(super) enum Frame<'a> {
-    /// A record, and the offset behind it.
-    Record(Entry<'a>, u64),
-    /// Zeros, or the end of the file.
-    None,
-    /// Something that is not a record.
-    Bad(&'static str),
-}
+/// A record and the offset behind it, or why there is none.
+type Found<'a> = Result<(Entry<'a>, u64), &'static str>;
 
 impl Reader {
     /// Opens a segment and reads its header.
@@ -351,8 +352,8 @@ impl Reader {
     }
 
     fn open_unread(disk: &dyn LogFiles, path: &Path) -> Result<Self, StoreError> {
-        let file = disk.open(path).map_err(|source| io_error(path, source))?;
-        let size = file.size().map_err(|source| io_error(path, source))?;
+        let file = disk.open(path).map_err(|source| StoreError::io(path, source))?;
+        let size = file.size().map_err(|source| StoreError::io(path, source))?;
         let header = Header { first: 0, previous: 0, key: 0, bytes: 0 };
         let path = path.to_owned();
         Ok(Self { path, header, file, size, buffer: Vec::new(), buffer_at: 0 })
@@ -365,35 +366,40 @@ impl Reader {
 
     /// The error that names this file and an offset in it.
     pub(super) fn corrupt(&self, offset: u64, what: impl Into<String>) -> StoreError {
-        StoreError::Corrupt { path: self.path.clone(), offset, what: what.into() }
+        StoreError::corrupt(&self.path, offset, what)
     }
 
-    /// The content at `offset`.
-    pub(super) fn frame(&mut self, offset: u64) -> Result<Frame<'_>, StoreError> {
+    /// The record at `offset`.
+    pub(super) fn record(&mut self, offset: u64) -> Result<Found<'_>, StoreError> {
         let head = self.bytes(offset, FRAME_LEN)?;
         let length = match <[u8; FRAME_LEN]>::try_from(head).map(record::framed_length) {
+            Ok(Ok(length)) => length,
+            Ok(Err(what)) => return Ok(Err(what)),
             // Fewer bytes than a frame: none of them may be nonzero.
-            Err(_) if head.iter().all(|byte| *byte == 0) => return Ok(Frame::None),
-            Err(_) => return Ok(Frame::Bad("the file ends inside a record")),
-            Ok(Ok(None)) => return Ok(Frame::None),
-            Ok(Ok(Some(length))) => length,
-            Ok(Err(what)) => return Ok(Frame::Bad(what)),
+            Err(_) if head.iter().all(|byte| *byte == 0) => return Ok(Err(NO_RECORD)),
+            Err(_) => return Ok(Err("the file ends inside a record")),
         };
-        if offset + length as u64 > self.size {
-            return Ok(Frame::Bad("the record is longer than the file"));
+        let end = offset + length as u64;
+        if end > self.size {
+            return Ok(Err("the record is longer than the file"));
         }
         let key = self.header.key;
-        let bytes = self.bytes(offset, length)?;
-        Ok(match record::decode(bytes, key) {
-            Ok(entry) => Frame::Record(entry, offset + length as u64),
-            Err(what) => Frame::Bad(what),
-        })
+        Ok(record::decode(self.bytes(offset, length)?, key).map(|entry| (entry, end)))
+    }
+
+    /// The record at `offset`, which must follow the record `last`.
+    pub(super) fn record_after(&mut self, last: u64, offset: u64) -> Result<Found<'_>, StoreError> {
+        let found = self.record(offset)?;
+        Ok(found.and_then(|(entry, end)| match entry.may_follow(last, offset) {
+            true => Ok((entry, end)),
+            false => Err("the record's number is out of order"),
+        }))
     }
 
     /// The content of a damaged record, whatever its checksum, and the offset behind it.
     pub(super) fn damaged(&mut self, offset: u64) -> Result<Option<(Record<'_>, u64)>, StoreError> {
         let head = self.bytes(offset, FRAME_LEN)?.try_into();
-        let Ok(Ok(Some(length))) = head.map(record::framed_length) else { return Ok(None) };
+        let Ok(Ok(length)) = head.map(record::framed_length) else { return Ok(None) };
         let record = record::decode_damaged(self.bytes(offset, length)?);
         Ok(record.map(|record| (record, offset + length as u64)))
     }
@@ -413,7 +419,7 @@ impl Reader {
                 offset += self.without_record(offset)?;
                 continue;
             }
-            if let Frame::Record(entry, _) = self.frame(offset)?
+            if let Ok((entry, _)) = self.record(offset)?
                 && wanted(&entry)
             {
                 return Ok(Some(offset));
@@ -466,16 +472,8 @@ impl Reader {
         let want = len.max(WINDOW).min((self.size - offset) as usize);
         self.buffer.resize(want, 0);
         self.buffer_at = offset;
-        let mut done = 0;
-        while done < want {
-            match self.file.read_at(&mut self.buffer[done..], offset + done as u64) {
-                Ok(0) => break,
-                Ok(read) => done += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(io_error(&self.path, error)),
-            }
-        }
-        self.buffer.truncate(done);
+        let read = read_up_to(self.file.as_ref(), &mut self.buffer, offset);
+        self.buffer.truncate(read.map_err(|source| StoreError::io(&self.path, source))?);
         Ok(())
     }
 }

@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 use super::contents::{Contents, Tally};
 use super::loss::{Loss, bound};
 use super::record::{self, Entry, HEADER_LEN, Header, Record, SEAL_LEN};
-use super::replay::OUT_OF_ORDER;
-use super::segment::{self, Frame, Reader, io_error};
+use super::segment::{self, Reader};
 use promkairos_storage::StoreError;
 use promkairos_storage::disk::replace;
 use promkairos_storage::log_files::{LogFiles, write_new};
@@ -90,8 +89,8 @@ impl Survey {
         let mut offset = HEADER_LEN as u64;
         loop {
             let before = self.before();
-            let what = match self.reader.frame(offset)? {
-                Frame::Record(entry, next) if entry.may_follow(before, offset) => {
+            let what = match self.reader.record_after(before, offset)? {
+                Ok((entry, next)) => {
                     if !matches!(entry.record, Record::Seal(_)) {
                         let (sequence, accepted) = (entry.sequence, entry.accepted);
                         // A gap has no such time.
@@ -106,9 +105,7 @@ impl Survey {
                     offset = next;
                     continue;
                 }
-                Frame::Record(..) => OUT_OF_ORDER,
-                Frame::None => "zeros where a record should be",
-                Frame::Bad(what) => what,
+                Err(what) => what,
             };
             let next = self.reader.find(offset + 1, |entry| {
                 matches!(entry.record, Record::Seal(_)) || entry.sequence > before
@@ -155,7 +152,7 @@ impl Survey {
     fn lose(&mut self, bytes: Range<u64>, what: &str) -> Result<(), StoreError> {
         let mut loss = self.loss(bytes.clone(), what);
         loss.contents = self.contents(bytes.clone())?;
-        if let Frame::Record(entry, _) = self.reader.frame(bytes.end)? {
+        if let Ok((entry, _)) = self.reader.record(bytes.end)? {
             loss.last = Some(match entry.record {
                 // A seal carries the sequence of the last record before it.
                 Record::Seal(_) => entry.sequence,
@@ -245,18 +242,18 @@ impl Survey {
         out.resize(self.header.bytes as usize, 0);
         let write = |path: &Path| write_new(disk, path, &out);
         let replaced = replace(disk, &self.path, &unfinished, write);
-        replaced.map_err(|error| io_error(&self.path, error.into()))?;
+        replaced.map_err(|error| StoreError::io(&self.path, error.into()))?;
         Ok(kept)
     }
 }
 
 /// Gives a damaged file a second name that an earlier repair has not used.
 pub(super) fn keep(disk: &dyn LogFiles, dir: &Path, name: &str) -> Result<PathBuf, StoreError> {
-    let taken = disk.list(dir).map_err(|source| io_error(dir, source))?;
+    let taken = disk.list(dir).map_err(|source| StoreError::io(dir, source))?;
     let mut names = (1..).map(|number| format!("{name}.damaged{number}"));
     let free = names.find(|name| !taken.contains(name));
     let kept = dir.join(free.expect("there are more numbers than files"));
-    disk.link(&dir.join(name), &kept).map_err(|source| io_error(&kept, source))?;
+    disk.link(&dir.join(name), &kept).map_err(|source| StoreError::io(&kept, source))?;
     Ok(kept)
 }
 

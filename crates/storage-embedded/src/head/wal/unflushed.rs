@@ -7,7 +7,7 @@ use std::path::Path;
 use super::checkpoint;
 use super::folder::is_new;
 use super::record::{Entry, HEADER_LEN, Record};
-use super::segment::{self, Frame, Reader, io_error};
+use super::segment::{self, Reader};
 use promkairos_storage::log_files::LogFiles;
 use promkairos_storage::{FolderLock, NotLocked, StoreError};
 
@@ -31,7 +31,7 @@ pub fn unflushed(dir: &Path, disk: &dyn LogFiles) -> Result<Unflushed, StoreErro
     let _lock = match FolderLock::acquire_to_look(dir) {
         Ok(lock) => lock,
         Err(NotLocked::InUse) => return Ok(Unflushed::InUse),
-        Err(NotLocked::Failed(path, source)) => return Err(io_error(&path, source)),
+        Err(NotLocked::Failed(path, source)) => return Err(StoreError::io(&path, source)),
     };
     let through = checkpoint::read(disk, dir)?.unwrap_or_default().through;
     let is_unflushed = |entry: &Entry<'_>| {
@@ -41,14 +41,11 @@ pub fn unflushed(dir: &Path, disk: &dyn LogFiles) -> Result<Unflushed, StoreErro
         let mut reader = Reader::open(disk, &path)?;
         let mut offset = HEADER_LEN as u64;
         // Up to a torn end, or damage with sound records behind it.
-        loop {
-            match reader.frame(offset)? {
-                Frame::Record(entry, _) if is_unflushed(&entry) => {
-                    return Ok(Unflushed::Something);
-                }
-                Frame::Record(_, next) => offset = next,
-                Frame::None | Frame::Bad(_) => break,
+        while let Ok((entry, next)) = reader.record(offset)? {
+            if is_unflushed(&entry) {
+                return Ok(Unflushed::Something);
             }
+            offset = next;
         }
         let has_more = reader.last_nonzero(offset)? > offset;
         if has_more && reader.find(offset, is_unflushed)?.is_some() {
