@@ -21,20 +21,6 @@ pub(crate) fn check(data: &[u8]) {
         starts: Bytes::copy_from_slice(&rest[..split]).into(),
         stamps: Bytes::copy_from_slice(&rest[..split]).into(),
     });
-    check_file(data);
-}
-
-/// The bytes of a file or a log: what is read is encoded in no more bytes and read again as the same.
-fn check_file(data: &[u8]) {
-    let Ok((read, len)) = chunk::decode_chunk(&Bytes::copy_from_slice(data)) else { return };
-    assert!(len <= data.len() && read.count > 0 && read.min_time <= read.max_time, "{read:?}");
-    let mut written = Vec::new();
-    chunk::encode_chunk(&read, &mut written);
-    assert!(written.len() <= len, "a number has no shorter form than the one written");
-    assert_eq!(chunk::decode_chunk(&written.clone().into()), Ok((read.clone(), written.len())));
-    written.truncate(written.len() - 1);
-    chunk::decode_chunk(&written.into()).expect_err("its end is missing");
-    check_points(&read);
 }
 
 fn check_points(chunk: &Chunk) {

@@ -63,11 +63,6 @@ impl BitWriter {
         bytes.extend_from_slice(&self.pending.to_be_bytes()[..tail]);
         bytes.into()
     }
-
-    /// Bytes on the heap.
-    pub(super) fn heap_bytes(&self) -> usize {
-        self.bytes.len()
-    }
 }
 
 /// Reads bits from a slice.

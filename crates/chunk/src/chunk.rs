@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::column::ColumnBytes;
 use super::error::ChunkError;
+use promkairos_model::TimeRange;
 
 /// The kind of data in a chunk; the numbers up to 3 are the same as in remote read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -59,4 +60,11 @@ pub struct Chunk {
     pub starts: ColumnBytes,
     /// Acceptance times of the points in milliseconds, a separate column; empty = not kept.
     pub stamps: ColumnBytes,
+}
+
+impl Chunk {
+    /// From its first to its last point.
+    pub fn range(&self) -> TimeRange {
+        TimeRange::new(self.min_time, self.max_time)
+    }
 }

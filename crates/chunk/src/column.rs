@@ -101,10 +101,6 @@ impl Column {
         closed.flush();
         closed.bits.snapshot(&[]).into()
     }
-
-    pub(super) fn heap_bytes(&self) -> usize {
-        self.bits.heap_bytes()
-    }
 }
 
 /// The values of a column, one per point.

@@ -9,7 +9,7 @@ use super::column::Column;
 use super::histogram::{Appended, HistogramAppender};
 use super::xor::XorAppender;
 use promkairos_model::limits::MAX_CHUNK_POINTS;
-use promkairos_model::{Point, Value};
+use promkairos_model::{Point, TimeRange, Value};
 
 /// A chunk that is still growing.
 #[derive(Debug, Clone)]
@@ -125,11 +125,11 @@ impl OpenChunk {
         }
     }
 
-    /// Timestamp of the first point, in milliseconds.
-    pub fn min_time(&self) -> i64 {
+    /// From its first to its last point.
+    pub fn range(&self) -> TimeRange {
         match &self.body {
-            Body::Floats(appender) => appender.min_time(),
-            Body::Histograms(appender) => appender.min_time(),
+            Body::Floats(appender) => TimeRange::new(appender.min_time(), appender.max_time()),
+            Body::Histograms(appender) => TimeRange::new(appender.min_time(), appender.max_time()),
         }
     }
 
@@ -148,18 +148,6 @@ impl OpenChunk {
             Body::Floats(appender) => Some(appender.last_value()),
             Body::Histograms(_) => None,
         }
-    }
-
-    /// Approximate bytes on the heap.
-    pub fn heap_bytes(&self) -> usize {
-        let body = match &self.body {
-            Body::Floats(appender) => appender.heap_bytes(),
-            Body::Histograms(appender) => appender.heap_bytes(),
-        };
-        let sides = self.sides.as_ref().map_or(0, |sides| {
-            size_of::<Sides>() + sides.starts.heap_bytes() + sides.stamps.heap_bytes()
-        });
-        body + sides
     }
 
     /// The points so far. The open chunk stays usable.

@@ -103,10 +103,6 @@ impl XorAppender {
             stamps: ColumnBytes::default(),
         }
     }
-
-    pub(super) fn heap_bytes(&self) -> usize {
-        self.bits.heap_bytes()
-    }
 }
 
 #[inline]

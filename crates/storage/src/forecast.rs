@@ -95,8 +95,9 @@ impl HistogramSizes {
 pub fn of_chunks(chunks: &[Chunk], range: TimeRange, sizes: &mut HistogramSizes) -> Expected {
     let mut all = Expected::default();
     for chunk in chunks {
-        let own = TimeRange::new(chunk.min_time, chunk.max_time);
-        let Some((points, span)) = share(own, f64::from(chunk.count), range) else { continue };
+        let Some((points, span)) = share(chunk.range(), f64::from(chunk.count), range) else {
+            continue;
+        };
         let floats = Expected { points, span, runs: 1.0, ..Expected::default() };
         all.add(match chunk.kind.is_floats() {
             true => floats,
@@ -104,11 +105,9 @@ pub fn of_chunks(chunks: &[Chunk], range: TimeRange, sizes: &mut HistogramSizes)
         });
     }
     // Chunks that follow each other form one run.
-    let first = chunks.iter().map(|chunk| chunk.min_time).min();
-    let last = chunks.iter().map(|chunk| chunk.max_time).max();
-    if let (Some(first), Some(last)) = (first, last)
-        && all.points > 0.0
-        && let Some(whole) = TimeRange::new(first, last).intersection(range)
+    let whole = chunks.iter().map(Chunk::range).reduce(TimeRange::hull);
+    if all.points > 0.0
+        && let Some(whole) = whole.and_then(|whole| whole.intersection(range))
     {
         (all.span, all.runs) = (length(whole), 1.0);
     }

@@ -39,7 +39,7 @@ pub fn merge(chunks: Vec<Chunk>) -> Result<Vec<Chunk>, ChunkError> {
 pub fn cut(chunks: Vec<Chunk>, removed: TimeRange) -> Result<Vec<Chunk>, ChunkError> {
     let mut kept = Vec::with_capacity(chunks.len());
     for chunk in chunks {
-        let range = TimeRange::new(chunk.min_time, chunk.max_time);
+        let range = chunk.range();
         if removed.is_empty() || !range.overlaps(&removed) {
             kept.push(chunk);
         } else if !(removed.contains(range.start) && removed.contains(range.end)) {

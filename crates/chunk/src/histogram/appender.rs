@@ -137,10 +137,6 @@ impl HistogramAppender {
             stamps: ColumnBytes::default(),
         }
     }
-
-    pub(crate) fn heap_bytes(&self) -> usize {
-        size_of::<Self>() + self.bits.heap_bytes() + self.columns.heap_bytes()
-    }
 }
 
 #[cfg(test)]

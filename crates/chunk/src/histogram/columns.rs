@@ -234,13 +234,6 @@ impl Columns {
             }
         }
     }
-
-    pub(super) fn heap_bytes(&self) -> usize {
-        match self {
-            Self::Integer { buckets, .. } => size_of_val(&buckets[..]),
-            Self::Float { buckets, .. } => size_of_val(&buckets[..]),
-        }
-    }
 }
 
 /// Whether a count (the sum of its deltas) decreased.

@@ -110,8 +110,7 @@ impl MemSeries {
             Ordering::Equal if self.is_again(sample, stamp) => return Taken::Again,
             Ordering::Equal | Ordering::Less => return self.push_late((*sample).into(), stamp),
         }
-        let fits = stays_open(open.min_time(), open.max_time(), open.count(), timestamp);
-        if fits
+        if stays_open(open.range(), open.count(), timestamp)
             && open.count() < usize::from(self.full_at)
             && open.append_float(timestamp, start_timestamp, value, stamp)
                 == promkairos_chunk::Appended::Yes
@@ -134,17 +133,11 @@ impl MemSeries {
             let Point { timestamp, start_timestamp, .. } = point;
             return self.push_float(&Sample { timestamp, start_timestamp, value }, stamp);
         }
-        let late = match &self.open {
-            Some(open) => point.timestamp <= open.max_time(),
-            None => self.is_late(point.timestamp),
-        };
-        if late {
+        if self.is_late(point.timestamp) {
             return self.push_late(point, stamp);
         }
         match &mut self.open {
-            Some(open)
-                if stays_open(open.min_time(), open.max_time(), open.count(), point.timestamp) =>
-            {
+            Some(open) if stays_open(open.range(), open.count(), point.timestamp) => {
                 self.sealed.extend(open.push(&point, stamp));
             }
             open => {
@@ -163,11 +156,9 @@ impl MemSeries {
 
     /// The chunks that share time with `range`, in order of acceptance; they may overlap.
     pub(super) fn chunks(&self, range: &TimeRange) -> Vec<Chunk> {
-        let inside = |chunk: &&Chunk| overlaps(chunk, range);
-        let reaches =
-            |open: &&OpenChunk| range.overlaps(&TimeRange::new(open.min_time(), open.max_time()));
+        let inside = |chunk: &&Chunk| range.overlaps(&chunk.range());
         let closed = self.flushing.iter().chain(&self.sealed).filter(inside);
-        let open = self.open.as_ref().filter(reaches);
+        let open = self.open.as_ref().filter(|open| range.overlaps(&open.range()));
         // No spare room: a query may keep the chunks of a million series.
         let mut chunks = Vec::with_capacity(closed.clone().count() + open.iter().len());
         chunks.extend(closed.cloned());
@@ -181,38 +172,33 @@ impl MemSeries {
 
     /// Whether a point may lie in `range`.
     pub(super) fn may_have(&self, range: &TimeRange) -> bool {
-        let inside = |chunk: &Chunk| overlaps(chunk, range);
-        self.flushing.iter().any(inside)
-            || self.sealed.iter().any(inside)
-            || self.open.as_ref().is_some_and(|open| {
-                range.overlaps(&TimeRange::new(open.min_time(), open.max_time()))
-            })
-            || self.rare.as_ref().is_some_and(|rare| {
-                rare.late_sealed.iter().any(inside)
-                    || rare.late.iter().any(|(point, _)| range.contains(point.timestamp))
-            })
+        let is_late_inside =
+            |rare: &Rare| rare.late.iter().any(|(point, _)| range.contains(point.timestamp));
+        self.closed().any(|chunk| range.overlaps(&chunk.range()))
+            || self.open.as_ref().is_some_and(|open| range.overlaps(&open.range()))
+            || self.rare.as_deref().is_some_and(is_late_inside)
+    }
+
+    /// All chunks except the open one.
+    fn closed(&self) -> impl Iterator<Item = &Chunk> + Clone {
+        let late = self.rare.iter().flat_map(|rare| &rare.late_sealed);
+        self.flushing.iter().chain(&self.sealed).chain(late)
     }
 
     /// How many chunks there are, and the first and the last time of their points.
     pub(super) fn extent(&self) -> (u64, Option<TimeRange>) {
-        let sealed = self.flushing.iter().chain(&self.sealed);
-        let late = self.rare.iter().flat_map(|rare| &rare.late_sealed);
-        let closed = sealed.chain(late).map(|chunk| TimeRange::new(chunk.min_time, chunk.max_time));
-        let open = self.open.iter().map(|open| TimeRange::new(open.min_time(), open.max_time()));
-        let chunks = closed.chain(open);
+        let chunks = self.closed().map(Chunk::range).chain(self.open.iter().map(OpenChunk::range));
         // Late points are sorted by time.
         let late = self.rare.as_ref().map(|rare| &rare.late);
         let late = late.and_then(|late| late.first().zip(late.last()));
         let late = late.map(|((a, _), (b, _))| TimeRange::new(a.timestamp, b.timestamp));
         let count = chunks.clone().count() as u64;
-        (count, chunks.chain(late).reduce(|a, b| a.hull(b)))
+        (count, chunks.chain(late).reduce(TimeRange::hull))
     }
 
     /// The number of points.
     pub(super) fn points(&self) -> u64 {
-        let closed = self.flushing.iter().chain(&self.sealed);
-        let late = self.rare.iter().flat_map(|rare| &rare.late_sealed);
-        let closed: u64 = closed.chain(late).map(|chunk| u64::from(chunk.count)).sum();
+        let closed: u64 = self.closed().map(|chunk| u64::from(chunk.count)).sum();
         let open = self.open.as_ref().map_or(0, OpenChunk::count);
         let late = self.rare.as_ref().map_or(0, |rare| rare.late.len());
         closed + (open + late) as u64
@@ -224,13 +210,11 @@ impl MemSeries {
         // No label set comes before the empty one.
         let from = (range.start, Labels::default());
         let all = self.rare.iter().flat_map(move |rare| rare.exemplars.range(from.clone()..));
-        all.take_while(move |((timestamp, _), _)| *timestamp <= end).map(
-            |((timestamp, labels), value)| Exemplar {
-                labels: labels.clone(),
-                value: *value,
-                timestamp: *timestamp,
-            },
-        )
+        let all = all.take_while(move |((timestamp, _), _)| *timestamp <= end);
+        all.map(|((timestamp, labels), value)| {
+            let (labels, value, timestamp) = (labels.clone(), *value, *timestamp);
+            Exemplar { labels, value, timestamp }
+        })
     }
 
     /// Moves all points to the flush with this number, once.
@@ -280,21 +264,16 @@ impl MemSeries {
 
     /// Counts the points of this series in the flush with this number.
     pub(super) fn count_days(&self, number: u8, days: &mut DayCounts) {
-        for chunk in &self.flushing {
-            days.add(chunk.min_time, chunk.max_time, chunk.count.into());
-        }
+        let mut add = |chunk: &Chunk| days.add(chunk.min_time, chunk.max_time, chunk.count.into());
         if self.flush == number {
-            return;
+            return self.flushing.iter().for_each(add);
         }
-        let late = self.rare.as_ref();
-        for chunk in self.sealed.iter().chain(late.iter().flat_map(|rare| &rare.late_sealed)) {
-            days.add(chunk.min_time, chunk.max_time, chunk.count.into());
-        }
-        for (point, _) in late.iter().flat_map(|rare| &rare.late) {
+        self.closed().for_each(&mut add);
+        for (point, _) in self.rare.iter().flat_map(|rare| &rare.late) {
             days.add(point.timestamp, point.timestamp, 1);
         }
         if let Some(open) = &self.open {
-            days.add(open.min_time(), open.max_time(), open.count() as u64);
+            days.add(open.range().start, open.range().end, open.count() as u64);
         }
     }
 
@@ -340,12 +319,8 @@ impl MemSeries {
     /// Removes the points and exemplars in `range`.
     pub(super) fn delete(&mut self, range: &TimeRange) -> Result<(), ChunkError> {
         let newest = self.newest();
-        if let Some(open) = &self.open
-            && range.overlaps(&TimeRange::new(open.min_time(), open.max_time()))
-        {
-            self.sealed.push(open.to_chunk());
-            self.open = None;
-        }
+        let reached = self.open.take_if(|open| range.overlaps(&open.range()));
+        self.sealed.extend(reached.map(|open| open.to_chunk()));
         self.newest = newest;
         self.flushing = merge::cut(std::mem::take(&mut self.flushing), *range)?;
         self.sealed = merge::cut(std::mem::take(&mut self.sealed), *range)?;
@@ -410,31 +385,27 @@ fn unshared(chunk: &Chunk) -> Chunk {
     Chunk { kind, count, min_time, max_time, data, starts, stamps }
 }
 
-fn overlaps(chunk: &Chunk, range: &TimeRange) -> bool {
-    range.overlaps(&TimeRange::new(chunk.min_time, chunk.max_time))
-}
-
 /// Whether a chunk may take a point of this time. A chunk ends with its day unless it has few points a day: a series
 /// with one point a day would have a chunk for each. Callers that need single days cut the chunk.
-fn stays_open(first: i64, last: i64, count: usize, timestamp: i64) -> bool {
+fn stays_open(range: TimeRange, count: usize, timestamp: i64) -> bool {
     let day = |time: i64| time.div_euclid(PARTITION_MS);
-    let days = day(last).abs_diff(day(first)).saturating_add(1);
-    day(last) == day(timestamp) || (count as u64) < days.saturating_mul(FEW_POINTS)
+    let days = day(range.end).abs_diff(day(range.start)).saturating_add(1);
+    day(range.end) == day(timestamp) || (count as u64) < days.saturating_mul(FEW_POINTS)
 }
 
 /// Encodes points with rising times, cut as in-order chunks are.
 fn encode<'a>(points: impl IntoIterator<Item = &'a (Point, i64)>) -> Vec<Chunk> {
     let mut chunks = Vec::new();
     let mut builder = ChunkBuilder::default();
-    // First and last time, and number of points.
-    let mut run: Option<(i64, i64, usize)> = None;
+    let (mut run, mut count): (Option<TimeRange>, _) = (None, 0);
     for (point, stamp) in points {
-        let ends = |run: &mut (i64, i64, usize)| !stays_open(run.0, run.1, run.2, point.timestamp);
-        if run.take_if(ends).is_some() {
+        let own = TimeRange::new(point.timestamp, point.timestamp);
+        if run.take_if(|run| !stays_open(*run, count, point.timestamp)).is_some() {
             chunks.extend(std::mem::take(&mut builder).finish());
+            count = 0;
         }
-        let (first, _, count) = run.unwrap_or((point.timestamp, 0, 0));
-        run = Some((first, point.timestamp, count + 1));
+        run = Some(run.map_or(own, |run| run.hull(own)));
+        count += 1;
         builder.push(point, *stamp);
     }
     chunks.extend(builder.finish());

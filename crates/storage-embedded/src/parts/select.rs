@@ -165,12 +165,9 @@ impl FramesReader {
             let part = &self.state.parts[place.part as usize];
             let own = frame::chunks_of(bytes, part.entry.partition)
                 .map_err(|damage| part.damage(place.offset, damage))?;
-            let overlap = |chunk: &Chunk| {
-                TimeRange::new(chunk.min_time, chunk.max_time).overlaps(&self.range)
-            };
-            let own = own.into_iter().filter(overlap).collect();
+            let own = own.into_iter().filter(|chunk| chunk.range().overlaps(&self.range));
             let cuts = cutting::cuts(&self.state.manifest.tombstones, &part.entry, labels);
-            let own = cutting::without(own, &cuts);
+            let own = cutting::without(own.collect(), &cuts);
             chunks.extend(own.map_err(|error| part.chunk_damage(place.offset, error))?);
         }
         merge::merge(chunks).map_err(|error| {

@@ -402,13 +402,11 @@ impl State {
         let newest = parts.iter().map(|part| part.partition).max();
         // Parts of one day share most series: the largest part gives the best estimate.
         let newest = parts.iter().filter(|part| Some(part.partition) == newest);
-        let start = parts.iter().map(|part| part.range.start).min();
-        let end = parts.iter().map(|part| part.range.end).max();
         Stats {
             series: newest.map(|part| part.series.into()).max().unwrap_or(0),
             points: Some(parts.iter().map(|part| part.points).sum()),
             chunks: 0,
-            time_range: start.zip(end).map(|(start, end)| TimeRange::new(start, end)),
+            time_range: parts.iter().map(|part| part.range).reduce(TimeRange::hull),
             flushed_through: self.manifest.flushed_through,
             disk_bytes: Some(parts.iter().map(|part| part.bytes).sum()),
         }

@@ -137,12 +137,18 @@ impl PartWriter {
     }
 
     fn add_row(&mut self, labels: &Labels, chunks: &[Chunk]) -> Result<(), StoreError> {
-        let Some(range) = range_of(chunks) else { return Ok(()) };
+        let range = chunks.iter().map(Chunk::range).reduce(TimeRange::hull);
+        let Some(range) = range else { return Ok(()) };
         let frame = put_frame(self.output.buffer(), self.partition, chunks) as u64;
         self.counts.points += chunks.iter().map(|chunk| u64::from(chunk.count)).sum::<u64>();
         self.counts.extend(range);
-        self.table.add(labels, range, frame, self.partition);
-        if self.table.raw.len() >= self.block_bytes {
+        let raw = &mut self.table.raw;
+        put_bytes(raw, labels.as_bytes());
+        put_varint(raw, frame);
+        put_zigzag(raw, range.start.wrapping_sub(self.partition));
+        put_varint(raw, range.end.wrapping_sub(range.start) as u64);
+        self.table.count += 1;
+        if raw.len() >= self.block_bytes {
             self.cut_table()?;
         }
         self.output.write_when_full()
@@ -260,26 +266,8 @@ impl Finished {
     }
 }
 
-fn range_of(chunks: &[Chunk]) -> Option<TimeRange> {
-    let start = chunks.iter().map(|chunk| chunk.min_time).min()?;
-    let end = chunks.iter().map(|chunk| chunk.max_time).max()?;
-    Some(TimeRange::new(start, end))
-}
-
 impl Counts {
     fn extend(&mut self, more: TimeRange) {
-        let range = self.range.get_or_insert(more);
-        *range = TimeRange::new(range.start.min(more.start), range.end.max(more.end));
-    }
-}
-
-impl Table {
-    fn add(&mut self, labels: &Labels, range: TimeRange, frame: u64, partition: i64) {
-        let raw = &mut self.raw;
-        put_bytes(raw, labels.as_bytes());
-        put_varint(raw, frame);
-        put_zigzag(raw, range.start.wrapping_sub(partition));
-        put_varint(raw, range.end.wrapping_sub(range.start) as u64);
-        self.count += 1;
+        self.range = Some(self.range.map_or(more, |range| range.hull(more)));
     }
 }
