@@ -12,16 +12,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures::FutureExt;
-use futures::future::{BoxFuture, try_join_all};
+use futures::future::try_join_all;
 
 use super::exemplars::merged;
 use super::forecast::Forecast;
 use super::merge::{cut, merge};
 use super::{
-    DeleteCost, ExemplarList, Flush, FlushOutcome, Limited, ListSize, Listed, SelectHints,
-    Selection, SeriesQuery, SeriesReader, SharedStore, Stats, Store, StoreError, Unsynced,
-    check_bytes, check_label_bytes,
+    DeleteCost, ExemplarList, Flush, FlushOutcome, Limited, SelectHints, Selection, SeriesQuery,
+    SeriesReader, SharedStore, Stats, Store, StoreError, Unsynced, check_bytes, check_label_bytes,
 };
 use promkairos_chunk::Chunk;
 use promkairos_model::{Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
@@ -47,6 +45,7 @@ pub struct ReadCluster {
 }
 
 /// A store that takes part in a request.
+#[derive(Clone, Copy)]
 struct Part<'a> {
     name: Option<&'a str>,
     store: &'a SharedStore,
@@ -92,29 +91,23 @@ impl Clusters {
     }
 
     /// Sends a request to all parts at once.
-    async fn ask<'a, T>(
-        parts: &'a [Part<'a>],
-        ask: impl Fn(&'a Part<'a>) -> BoxFuture<'a, Result<T, StoreError>>,
+    async fn ask<'a, T, F: Future<Output = Result<T, StoreError>>>(
+        parts: Vec<Part<'a>>,
+        ask: impl Fn(Part<'a>) -> F,
     ) -> Result<Vec<T>, StoreError> {
-        let named = |part: &'a Part<'a>| {
+        let named = |part: Part<'a>| {
             let answer = ask(part);
             async move { answer.await.map_err(|error| of_cluster(part.name, error)) }
         };
-        try_join_all(parts.iter().map(named)).await
-    }
-
-    /// Merges sorted lists.
-    async fn list<'a, T: Listed + Clone>(
-        parts: &'a [Part<'a>],
-        limit: ListSize,
-        ask: impl Fn(&'a Part<'a>) -> BoxFuture<'a, Result<Limited<T>, StoreError>>,
-    ) -> Result<Limited<T>, StoreError> {
-        Ok(Limited::union(Self::ask(parts, ask).await?, limit))
+        try_join_all(parts.into_iter().map(named)).await
     }
 }
 
-fn within(query: &SeriesQuery, range: TimeRange) -> SeriesQuery {
-    SeriesQuery { range, ..query.clone() }
+impl Part<'_> {
+    /// The part of a query that this store answers.
+    fn of(self, query: &SeriesQuery) -> SeriesQuery {
+        SeriesQuery { range: self.range, ..query.clone() }
+    }
 }
 
 #[async_trait]
@@ -134,21 +127,17 @@ impl Store for Clusters {
     }
 
     async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {
-        let parts = self.parts(query.range);
-        let ask = |part: &Part<'_>| {
-            let (store, query) = (part.store.clone(), within(query, part.range));
-            async move { store.series(&query).await }.boxed()
-        };
-        Self::list(&parts, query.limit, ask).await
+        let found = Self::ask(self.parts(query.range), |part| async move {
+            part.store.series(&part.of(query)).await
+        });
+        Ok(Limited::union(found.await?, query.limit))
     }
 
     async fn label_names(&self, query: &SeriesQuery) -> Result<Limited<String>, StoreError> {
-        let parts = self.parts(query.range);
-        let ask = |part: &Part<'_>| {
-            let (store, query) = (part.store.clone(), within(query, part.range));
-            async move { store.label_names(&query).await }.boxed()
-        };
-        Self::list(&parts, query.limit, ask).await
+        let found = Self::ask(self.parts(query.range), |part| async move {
+            part.store.label_names(&part.of(query)).await
+        });
+        Ok(Limited::union(found.await?, query.limit))
     }
 
     async fn label_values(
@@ -156,13 +145,10 @@ impl Store for Clusters {
         name: &str,
         query: &SeriesQuery,
     ) -> Result<Limited<String>, StoreError> {
-        let parts = self.parts(query.range);
-        let ask = |part: &Part<'_>| {
-            let (store, query) = (part.store.clone(), within(query, part.range));
-            let name = name.to_owned();
-            async move { store.label_values(&name, &query).await }.boxed()
-        };
-        Self::list(&parts, query.limit, ask).await
+        let found = Self::ask(self.parts(query.range), |part| async move {
+            part.store.label_values(name, &part.of(query)).await
+        });
+        Ok(Limited::union(found.await?, query.limit))
     }
 
     async fn select(
@@ -175,11 +161,9 @@ impl Store for Clusters {
         if let [only] = &parts[..] {
             return only.store.select(matchers, range, hints).await;
         }
-        let hints = SelectHints { sorted: true, ..hints.clone() };
-        let selected = Self::ask(&parts, |part| {
-            let (store, range) = (part.store.clone(), part.range);
-            let (matchers, hints) = (matchers.to_vec(), hints.clone());
-            async move { store.select(&matchers, range, &hints).await }.boxed()
+        let hints = &SelectHints { sorted: true, ..hints.clone() };
+        let selected = Self::ask(parts.clone(), |part| async move {
+            part.store.select(matchers, part.range, hints).await
         });
         let selected = selected.await?;
         let mut merged: BTreeMap<Labels, Vec<SourceIndex>> = BTreeMap::new();
@@ -210,10 +194,8 @@ impl Store for Clusters {
         range: TimeRange,
         max_bytes: usize,
     ) -> Result<ExemplarList, StoreError> {
-        let parts = self.parts(range);
-        let found = Self::ask(&parts, |part| {
-            let (store, range, matchers) = (part.store.clone(), part.range, matchers.to_vec());
-            async move { store.exemplars(&matchers, range, max_bytes).await }.boxed()
+        let found = Self::ask(self.parts(range), |part| async move {
+            part.store.exemplars(matchers, part.range, max_bytes).await
         });
         merged(found.await?, max_bytes)
     }
@@ -228,12 +210,12 @@ impl Store for Clusters {
     }
 
     async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<(), StoreError> {
-        let parts = self.parts(range);
         // The range of the cluster is not applied: it may be made wider later.
-        let deleted = Self::ask(&parts, |part| {
-            let (store, matchers) = (part.store.clone(), matchers.to_vec());
-            async move { store.delete(&matchers, range).await }.boxed()
-        });
+        let deleted =
+            Self::ask(
+                self.parts(range),
+                |part| async move { part.store.delete(matchers, range).await },
+            );
         deleted.await.map(drop)
     }
 
@@ -242,11 +224,9 @@ impl Store for Clusters {
         matchers: &[Matcher],
         range: TimeRange,
     ) -> Result<Option<DeleteCost>, StoreError> {
-        let parts = self.parts(range);
         // For the whole range, as in `delete`.
-        let costs = Self::ask(&parts, |part| {
-            let (store, matchers) = (part.store.clone(), matchers.to_vec());
-            async move { store.delete_cost(&matchers, range).await }.boxed()
+        let costs = Self::ask(self.parts(range), |part| async move {
+            part.store.delete_cost(matchers, range).await
         });
         Ok(costs.await?.into_iter().flatten().reduce(|all, one| all + one))
     }
@@ -257,10 +237,8 @@ impl Store for Clusters {
         range: TimeRange,
         accepted: i64,
     ) -> Result<(), StoreError> {
-        let parts = self.parts(range);
-        let deleted = Self::ask(&parts, |part| {
-            let (store, matchers) = (part.store.clone(), matchers.to_vec());
-            async move { store.delete_accepted(&matchers, range, accepted).await }.boxed()
+        let deleted = Self::ask(self.parts(range), |part| async move {
+            part.store.delete_accepted(matchers, range, accepted).await
         });
         deleted.await.map(drop)
     }
