@@ -12,7 +12,7 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use roaring::RoaringBitmap;
 
 use super::map::SeriesMap;
-use super::map::leaving::{self, Leave, Room};
+use super::map::leaving::{self, Leave};
 use super::prepared::{Families, Judge, Judged, Prepared};
 use super::series::Taken;
 use super::{order, size};
@@ -450,7 +450,7 @@ impl RecentSamples {
 
     /// Removes series without points.
     fn leave(&self, leave: Leave) {
-        if leaving::leave(&self.map, leave) == Room::Freed {
+        if leaving::leave(&self.map, leave) {
             self.pressure.note_freed();
         }
     }

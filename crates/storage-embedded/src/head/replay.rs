@@ -57,16 +57,8 @@ struct Replay {
     stamp: i64,
     /// The servers of the store below, before the first snapshot went there.
     starts: Option<Starts>,
-    when_refused: WhenRefused,
-}
-
-/// What a replay does if memory is full and the store below takes nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WhenRefused {
-    /// It goes on over the limit.
-    GoOn,
-    /// It ends.
-    End,
+    /// Whether it ends if memory is full and the store below takes nothing, or goes on over the limit.
+    ends_when_refused: bool,
 }
 
 /// What the log held.
@@ -104,7 +96,7 @@ pub(super) fn hand_down_again(
     let mut replay = Replay::new(options, below, HeadMetrics::default())?;
     replay.flush_memory /= 4;
     replay.full_at = replay.flush_memory;
-    replay.when_refused = WhenRefused::End;
+    replay.ends_when_refused = true;
     replay.take_all(read)?;
     replay.repeater.settle()?;
     let runtime = replay.runtime.clone();
@@ -136,7 +128,7 @@ impl Replay {
             last: 0,
             stamp: 0,
             starts: None,
-            when_refused: WhenRefused::GoOn,
+            ends_when_refused: false,
         })
     }
 
@@ -276,7 +268,7 @@ impl Replay {
                 self.metrics.flushes.inc();
                 self.full_at = self.flush_memory;
             }
-            Err(error) if self.when_refused == WhenRefused::End => return Err(error),
+            Err(error) if self.ends_when_refused => return Err(error),
             Err(error) => {
                 self.metrics.flush_failures.inc();
                 let bytes = self.memory.bytes();

@@ -25,7 +25,7 @@ use promkairos_storage::index::evaluate;
 use super::cpu_throttle::CpuThrottle;
 use super::manifest::PartEntry;
 use super::merged_values::MergedValues;
-use super::merging::{Merging, MergingExemplars, Next};
+use super::merging::{Merging, MergingExemplars};
 use super::names::{self, WIDE};
 use super::part::Part;
 use super::state::{PartStore, State};
@@ -75,20 +75,20 @@ impl PartStore {
         Ok(true)
     }
 
-    /// Writes one part in place of several; `None` when the store is being closed.
+    /// Writes one part in place of several; no part if no data are left. `None` when the store is being closed.
     fn merge(
         &self,
         state: &State,
         inputs: &[Arc<Part>],
         duty: &mut CpuThrottle<'_>,
-    ) -> Result<Option<Merged>, StoreError> {
+    ) -> Result<Option<Option<Finished>>, StoreError> {
         let id = self.new_id();
         let partition = inputs[0].entry.partition;
         let target = self.target();
         let mut writer = PartWriter::new(&target, partition, id);
         let tombstones = &state.manifest.tombstones;
         let mut merging = Merging::new(tombstones, inputs, target.sizes)?;
-        while merging.next(&mut writer)? == Next::Series {
+        while merging.next(&mut writer)? {
             if self.stopping.load(Relaxed) {
                 return Ok(None);
             }
@@ -108,11 +108,16 @@ impl PartStore {
         let finished = writer.finish(state.manifest.last_tombstone, |out| {
             MergedValues::new(inputs, &continued)?.write(out, keep)
         })?;
-        Ok(Some(Merged(finished)))
+        Ok(Some(finished))
     }
 
     /// Lists the merged part instead of its inputs, at the position of the last input.
-    fn replace(&self, inputs: &[Arc<Part>], merged: Merged, now: i64) -> Result<(), StoreError> {
+    fn replace(
+        &self,
+        inputs: &[Arc<Part>],
+        merged: Option<Finished>,
+        now: i64,
+    ) -> Result<(), StoreError> {
         self.commit(|state| {
             let is_input =
                 |part: &Arc<Part>| inputs.iter().any(|input| input.entry.id == part.entry.id);
@@ -121,7 +126,7 @@ impl PartStore {
                 return Ok(());
             }
             let Some(last) = state.parts.iter().rposition(is_input) else { return Ok(()) };
-            let Merged(Some(finished)) = merged else {
+            let Some(finished) = merged else {
                 state.parts.retain(|part| !is_input(part));
                 return Ok(());
             };
@@ -148,20 +153,16 @@ impl PartStore {
     }
 }
 
-/// The part that the inputs became; `None` = no data are left.
-struct Merged(Option<Finished>);
-
 /// Parts worth merging or rewriting; all of one partition, in order.
 fn choose(state: &State, now: i64) -> Option<Vec<Arc<Part>>> {
     let rests = |part: &Part| part.entry.was_merged_within(REST, now);
     for (partition, places) in by_partition(state).iter().rev() {
         let end = names::partition_end(*partition).saturating_add(CLOSED_AFTER_MS);
         let is_closed = *partition == WIDE || end < now;
-        let age = if is_closed { Age::Closed } else { Age::Open };
         for places in neighbours(state, places, rests) {
             let parts: Vec<&Arc<Part>> = places.iter().map(|place| &state.parts[*place]).collect();
             let sizes: Vec<u64> = parts.iter().map(|part| part.entry.bytes).collect();
-            if let Some(run) = worth_merging(&sizes, age) {
+            if let Some(run) = worth_merging(&sizes, is_closed) {
                 return Some(parts[run].iter().map(|part| Arc::clone(part)).collect());
             }
         }
@@ -211,20 +212,10 @@ fn neighbours(state: &State, places: &[usize], rests: impl Fn(&Part) -> bool) ->
     all
 }
 
-/// Whether a day may still get flushes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Age {
-    Open,
-    Closed,
-}
-
 /// The run of neighbours whose merge removes most parts for the bytes it writes. A part that is
 /// much larger than the rest of the run together is not rewritten.
-fn worth_merging(sizes: &[u64], age: Age) -> Option<Range<usize>> {
-    let (fewest, ratio) = match age {
-        Age::Open => (4, 2),
-        Age::Closed => (2, 4),
-    };
+fn worth_merging(sizes: &[u64], is_closed: bool) -> Option<Range<usize>> {
+    let (fewest, ratio) = if is_closed { (2, 4) } else { (4, 2) };
     let mut best: Option<(u64, Range<usize>)> = None;
     for start in 0..sizes.len() {
         let (mut total, mut largest) = (0u64, 0);
@@ -303,7 +294,7 @@ mod tests {
         }
         let (state, clock) = (store.state(), Ticking::new());
         let merged = store.merge(&state, &state.parts, &mut clock.duty()).expect("merged");
-        let Some(Merged(Some(finished))) = merged else { panic!("nothing was left") };
+        let Some(Some(finished)) = merged else { panic!("nothing was left") };
         assert_eq!(u64::from(finished.entry.series), series);
         assert_eq!(finished.entry.exemplars, 2 * exemplars);
         clock.rests()
@@ -321,15 +312,17 @@ mod tests {
 
     #[test]
     fn what_is_worth_merging() {
-        let check = |age, sizes: &[u64], want| assert_eq!(worth_merging(sizes, age), want);
-        check(Age::Open, &[10, 10, 10], None);
-        check(Age::Open, &[10, 10, 10, 10], Some(0..4));
-        check(Age::Open, &[1_000, 10, 10, 10], None);
-        check(Age::Open, &[1_000, 10, 10, 10, 10], Some(1..5));
-        check(Age::Closed, &[10], None);
-        check(Age::Closed, &[1_000, 10], None);
-        check(Age::Closed, &[1_000, 300], Some(0..2));
-        check(Age::Closed, &[MAX_BYTES, MAX_BYTES], None);
-        check(Age::Open, &[1; 40], Some(0..16));
+        let check =
+            |is_closed, sizes: &[u64], want| assert_eq!(worth_merging(sizes, is_closed), want);
+        let (open, closed) = (false, true);
+        check(open, &[10, 10, 10], None);
+        check(open, &[10, 10, 10, 10], Some(0..4));
+        check(open, &[1_000, 10, 10, 10], None);
+        check(open, &[1_000, 10, 10, 10, 10], Some(1..5));
+        check(closed, &[10], None);
+        check(closed, &[1_000, 10], None);
+        check(closed, &[1_000, 300], Some(0..2));
+        check(closed, &[MAX_BYTES, MAX_BYTES], None);
+        check(open, &[1; 40], Some(0..16));
     }
 }

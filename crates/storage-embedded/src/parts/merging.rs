@@ -35,13 +35,6 @@ pub(super) struct Merging<'a> {
     whole_bytes: u64,
 }
 
-/// Whether there was a series.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next {
-    Series,
-    End,
-}
-
 impl<'a> Merging<'a> {
     pub(super) fn new(
         tombstones: &'a [Arc<Tombstone>],
@@ -53,11 +46,11 @@ impl<'a> Merging<'a> {
         Ok(Self { tombstones, scans, continued, whole_bytes })
     }
 
-    /// Writes the next label set with its chunks, cut and in order.
-    pub(super) fn next(&mut self, writer: &mut PartWriter) -> Result<Next, StoreError> {
+    /// Writes the next label set with its chunks, cut and in order. Returns whether there was one.
+    pub(super) fn next(&mut self, writer: &mut PartWriter) -> Result<bool, StoreError> {
         let heads = self.scans.iter().filter_map(|scan| scan.head.as_ref());
         let Some(labels) = heads.map(|head| &head.labels).min().cloned() else {
-            return Ok(Next::End);
+            return Ok(false);
         };
         let mut rows = Vec::new();
         for (at, scan) in self.scans.iter_mut().enumerate() {
@@ -76,7 +69,7 @@ impl<'a> Merging<'a> {
         for (at, _) in rows {
             self.scans[at].new_rows.note((!new.is_empty()).then_some(new.start));
         }
-        Ok(Next::Series)
+        Ok(true)
     }
 
     /// Merges rows of one series.

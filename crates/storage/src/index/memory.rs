@@ -16,7 +16,7 @@ use promkairos_model::{Label, LabelPlace, LabelRef, LabelTexts, Labels, LabelsRe
 
 use super::evaluate::{LabelIndex, ValueJudge};
 use super::names::{self, Name, Names, PairSlot, growth};
-use super::postings::{Among, Ids, Left, Postings, Sets, bitmap_bytes, bitmap_of_sorted};
+use super::postings::{Among, Ids, Postings, Sets, bitmap_bytes, bitmap_of_sorted};
 
 /// A label index in memory. The caller assigns ids and should assign rising ones; others work, but
 /// more slowly.
@@ -87,7 +87,7 @@ impl MemoryIndex {
         self.all.remove(series);
         for pair in pairs {
             let postings = &mut self.pairs[*pair as usize].postings;
-            if self.sets.remove(postings, series) == Left::Nothing {
+            if !self.sets.remove(postings, series) {
                 self.forget(*pair);
             }
         }

@@ -58,13 +58,6 @@ pub struct Among<'a> {
     pub counts: &'a mut dyn FnMut(u32) -> bool,
 }
 
-/// Whether series are left in postings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Left {
-    Nothing,
-    Something,
-}
-
 impl Sets {
     pub(super) fn ids(&self, postings: Postings) -> Ids<'_> {
         match postings {
@@ -92,11 +85,10 @@ impl Sets {
         }
     }
 
-    /// Removes a series. Postings without series must not be used any more.
-    pub(super) fn remove(&mut self, postings: &mut Postings, series: u32) -> Left {
+    /// Removes a series. Returns whether others are left; postings without series must not be used any more.
+    pub(super) fn remove(&mut self, postings: &mut Postings, series: u32) -> bool {
         let at = match *postings {
-            Postings::One(only) if only == series => return Left::Nothing,
-            Postings::One(_) => return Left::Something,
+            Postings::One(only) => return only != series,
             Postings::More(at) => at,
         };
         let set = &mut self.sets[at as usize];
@@ -106,18 +98,18 @@ impl Sets {
         let left = match set {
             Set::Few(ids) => match ids[..] {
                 [only] => Some(only),
-                _ => return Left::Something,
+                _ => return true,
             },
             Set::Many(many) if many.count == 0 => None,
-            Set::Many(_) => return Left::Something,
+            Set::Many(_) => return true,
         };
         self.bytes -= set.bytes();
         *set = Set::Few(Vec::new());
         self.free.push(at);
-        left.map_or(Left::Nothing, |only| {
+        if let Some(only) = left {
             *postings = Postings::One(only);
-            Left::Something
-        })
+        }
+        left.is_some()
     }
 
     /// Bytes of memory of all sets.
@@ -267,10 +259,10 @@ mod tests {
         }
         assert!(matches!(sets.ids(postings), Ids::Many(_)));
         for (i, id) in ids.iter().enumerate() {
-            assert_eq!(sets.remove(&mut postings, id + 1), Left::Something);
+            assert!(sets.remove(&mut postings, id + 1));
             let left = sets.remove(&mut postings, *id);
-            assert_eq!(left == Left::Nothing, id == ids.last().expect("not empty"));
-            if left == Left::Something {
+            assert_eq!(!left, id == ids.last().expect("not empty"));
+            if left {
                 check(&sets, postings, &ids[i + 1..]);
             }
         }
@@ -278,10 +270,10 @@ mod tests {
             let mut other = Postings::One(9);
             sets.insert(&mut other, turn);
             check(&sets, other, &[turn, 9]);
-            assert_eq!(sets.remove(&mut other, turn), Left::Something);
+            assert!(sets.remove(&mut other, turn));
             assert!(matches!(other, Postings::One(9)));
-            assert_eq!(sets.remove(&mut other, turn), Left::Something);
-            assert_eq!(sets.remove(&mut other, 9), Left::Nothing);
+            assert!(sets.remove(&mut other, turn));
+            assert!(!sets.remove(&mut other, 9));
         }
         assert_eq!(sets.sets.len(), 1, "the place of a set that is gone is taken again");
     }

@@ -57,27 +57,19 @@ impl Leave {
     }
 }
 
-/// What became of the room of removed series.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Room {
-    /// It is kept for new series.
-    Kept,
-    /// It was freed.
-    Freed,
-}
-
-/// Removes series without points. No other call runs meanwhile, and no flush is in progress.
-pub(crate) fn leave(map: &RwLock<SeriesMap>, leave: Leave) -> Room {
+/// Removes series without points. Returns whether their room was freed; otherwise it is kept for new series. No other
+/// call runs meanwhile, and no flush is in progress.
+pub(crate) fn leave(map: &RwLock<SeriesMap>, leave: Leave) -> bool {
     let mut gone = RoaringBitmap::new();
     each_slice(map, |map, ids| map.leaving(ids, leave, &mut gone));
     let stay = map.read().len().saturating_sub(gone.len() as usize);
     if map.read().is_too_large_for(stay) {
         renew(map, &gone, leave);
-        return Room::Freed;
+        return true;
     }
     let gone: Vec<u32> = gone.iter().collect();
     gone.chunks(AT_ONCE).for_each(|gone| map.write().drop_leaving(gone, leave));
-    Room::Kept
+    false
 }
 
 /// Makes a new map of the series that are not in `gone` or stay after all.
