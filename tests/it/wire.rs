@@ -9,7 +9,7 @@ use promkairos::model::{
     MAX_TIMESTAMP, MIN_TIMESTAMP, MetadataEntry, MetricType, Protocol, RawLabels, RejectReason,
     ResetHint, Sample, SampleTimes, SeriesEntry, Span, Target, TimeLimits, WriteBatch,
 };
-use promkairos::wire::{self, Policy, Scratch, WireError, snappy, v1, v2};
+use promkairos::wire::{self, Policy, Scratch, WireError, snappy};
 use proptest::prelude::*;
 use prost::Message;
 
@@ -51,11 +51,7 @@ fn decode_with(
     check: impl FnOnce(Result<WriteBatch<'_>, WireError>),
 ) {
     let mut arena = Vec::new();
-    match protocol {
-        Protocol::V1 => check(v1::decode(message, &mut arena, policy)),
-        Protocol::V2 => check(v2::decode(message, &mut arena, policy)),
-        Protocol::V2Typed => check(v2::decode_typed(message, &mut arena, policy)),
-    }
+    check(wire::decode_message(protocol, message, &mut arena, policy));
 }
 
 fn labels(pairs: &[(&str, &str)]) -> Vec<u8> {
@@ -70,7 +66,8 @@ fn labels(pairs: &[(&str, &str)]) -> Vec<u8> {
 fn vector_of_version_1() {
     let message = hex(V1_UP);
     let mut arena = Vec::new();
-    let batch = v1::decode(&message, &mut arena, Policy::Accept).expect("valid");
+    let batch = wire::decode_message(Protocol::V1, &message, &mut arena, Policy::Accept);
+    let batch = batch.expect("valid");
     assert_eq!(batch.series.len(), 1);
     assert_eq!(batch.series[0].labels.0, labels(&[("__name__", "up"), ("job", "a")]));
     assert_eq!(batch.samples, [Sample { timestamp: T, start_timestamp: 0, value: 1.0 }]);
@@ -87,7 +84,8 @@ fn vector_of_version_1() {
 fn vector_of_version_2() {
     let message = hex(V2_UP);
     let mut arena = Vec::new();
-    let batch = v2::decode(&message, &mut arena, Policy::Accept).expect("valid");
+    let batch = wire::decode_message(Protocol::V2, &message, &mut arena, Policy::Accept);
+    let batch = batch.expect("valid");
     assert_eq!(batch.series.len(), 1);
     assert_eq!(batch.series[0].labels.0, labels(&[("__name__", "up"), ("job", "a")]));
     let start_timestamp = 1_699_999_990_000;

@@ -35,8 +35,8 @@ mod proto;
 pub mod read;
 pub mod snappy;
 mod symbols;
-pub mod v1;
-pub mod v2;
+mod v1;
+mod v2;
 
 use promkairos_model::{Body, Protocol, WriteBatch};
 
@@ -105,7 +105,7 @@ pub fn decode_message<'a>(
 ) -> Result<WriteBatch<'a>, WireError> {
     match protocol {
         Protocol::V1 => v1::decode(message, arena, policy),
-        Protocol::V2 => v2::decode(message, arena, policy),
-        Protocol::V2Typed => v2::decode_typed(message, arena, policy),
+        Protocol::V2 => v2::decode(false, message, arena, policy),
+        Protocol::V2Typed => v2::decode(true, message, arena, policy),
     }
 }

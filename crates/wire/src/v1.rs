@@ -5,14 +5,14 @@
 
 use std::ops::Range;
 
-use promkairos_model::{MetadataEntry, MetricType, Sample, Target, WriteBatch};
+use promkairos_model::{MetadataEntry, MetricType, RejectReason, Sample, Target, WriteBatch};
 
 use super::collect::{Collector, Draft, LabelBytes, text};
 use super::proto::{BYTES, Broken, FIXED64, Reader, VARINT, key};
 use super::{Policy, WireError};
 
 /// Decodes a decompressed message. `arena` is cleared first.
-pub fn decode<'a>(
+pub(super) fn decode<'a>(
     message: &'a [u8],
     arena: &'a mut Vec<u8>,
     policy: Policy<'_>,
@@ -27,7 +27,7 @@ pub fn decode<'a>(
             TIMESERIES => series(reader.bytes()?, &mut collector)?,
             METADATA => {
                 let entry = metadata_entry(reader.bytes()?)?;
-                collector.add_metadata(metadata, Target::Metadata(metadata), entry.check())?;
+                collector.add_metadata(metadata, Target::Metadata(metadata), entry)?;
                 metadata += 1;
             }
             _ => reader.skip(key, &[1, 3])?,
@@ -148,41 +148,25 @@ impl<'a> LabelFields<'a> {
     }
 }
 
-/// The `MetricMetadata` message, before its texts are checked for UTF-8.
-struct RawMetadata<'a> {
-    kind: MetricType,
-    family: &'a [u8],
-    help: &'a [u8],
-    unit: &'a [u8],
-}
-
-fn metadata_entry(message: &[u8]) -> Result<RawMetadata<'_>, WireError> {
+/// The `MetricMetadata` message; an inner error if a text is not UTF-8.
+fn metadata_entry(message: &[u8]) -> Result<Result<MetadataEntry<'_>, RejectReason>, WireError> {
     const TYPE: u32 = key(1, VARINT);
     const FAMILY: u32 = key(2, BYTES);
     const HELP: u32 = key(4, BYTES);
     const UNIT: u32 = key(5, BYTES);
-    let kind = MetricType::Unknown;
-    let mut entry = RawMetadata { kind, family: &[], help: &[], unit: &[] };
+    let mut kind = MetricType::Unknown;
+    let [mut family, mut help, mut unit]: [&[u8]; 3] = [&[]; 3];
     let mut reader = Reader::new(message);
     while let Some(key) = reader.key()? {
         match key {
-            TYPE => entry.kind = MetricType::from_number(reader.varint()?),
-            FAMILY => entry.family = reader.bytes()?,
-            HELP => entry.help = reader.bytes()?,
-            UNIT => entry.unit = reader.bytes()?,
+            TYPE => kind = MetricType::from_number(reader.varint()?),
+            FAMILY => family = reader.bytes()?,
+            HELP => help = reader.bytes()?,
+            UNIT => unit = reader.bytes()?,
             _ => reader.skip(key, &[1, 2, 4, 5])?,
         }
     }
-    Ok(entry)
-}
-
-impl<'a> RawMetadata<'a> {
-    fn check(self) -> Result<MetadataEntry<'a>, promkairos_model::RejectReason> {
-        Ok(MetadataEntry {
-            family: text(self.family)?,
-            kind: self.kind,
-            help: text(self.help)?,
-            unit: text(self.unit)?,
-        })
-    }
+    Ok(text(family).and_then(|family| {
+        Ok(MetadataEntry { family, kind, help: text(help)?, unit: text(unit)? })
+    }))
 }

@@ -27,35 +27,10 @@ const SYMBOLS: u32 = key(4, BYTES);
 const TIMESERIES: u32 = key(5, BYTES);
 const REQUEST_FIELDS: &[u32] = &[4, 5];
 
-/// Decodes a decompressed message. `arena` is cleared first.
-pub fn decode<'a>(
-    message: &'a [u8],
-    arena: &'a mut Vec<u8>,
-    policy: Policy<'_>,
-) -> Result<WriteBatch<'a>, WireError> {
-    decode_with(TypeAndUnit::Apart, message, arena, policy)
-}
-
-/// Like [`decode`]. The type and unit of a series become labels and replace its own labels of these names.
-pub fn decode_typed<'a>(
-    message: &'a [u8],
-    arena: &'a mut Vec<u8>,
-    policy: Policy<'_>,
-) -> Result<WriteBatch<'a>, WireError> {
-    decode_with(TypeAndUnit::Labels, message, arena, policy)
-}
-
-/// Where the type and unit of a series go, in addition to the metadata of its family.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TypeAndUnit {
-    /// Nowhere.
-    Apart,
-    /// Into its labels.
-    Labels,
-}
-
-fn decode_with<'a>(
-    type_and_unit: TypeAndUnit,
+/// Decodes a decompressed message. `arena` is cleared first. If `typed`, the type and unit of a series become labels
+/// and replace its own labels of these names.
+pub(super) fn decode<'a>(
+    typed: bool,
     message: &'a [u8],
     arena: &'a mut Vec<u8>,
     policy: Policy<'_>,
@@ -63,7 +38,7 @@ fn decode_with<'a>(
     let collector = Collector::new(message.len(), arena, policy);
     let symbols = symbols(message, &collector)?;
     let (families, refs) = (Families::default(), Vec::new());
-    let mut decoder = Decoder { symbols, collector, type_and_unit, families, refs, series: 0 };
+    let mut decoder = Decoder { symbols, collector, typed, families, refs, series: 0 };
     let mut reader = Reader::new(message);
     while let Some(key) = reader.key()? {
         match key {
@@ -95,7 +70,8 @@ fn symbols<'a>(message: &'a [u8], collector: &Collector<'_>) -> Result<Symbols<'
 struct Decoder<'a> {
     symbols: Symbols<'a>,
     collector: Collector<'a>,
-    type_and_unit: TypeAndUnit,
+    /// Whether the type and unit of a series become labels, in addition to the metadata of its family.
+    typed: bool,
     families: Families<'a>,
     /// A buffer for the label references of a series.
     refs: Vec<u32>,
@@ -301,10 +277,7 @@ impl<'a> Decoder<'a> {
         if kind == MetricType::Unknown && help.is_empty() && unit.is_empty() {
             return Ok(Ok(Added::default()));
         }
-        let added = match self.type_and_unit {
-            TypeAndUnit::Apart => Added::default(),
-            TypeAndUnit::Labels => Added::new(kind, unit),
-        };
+        let added = if self.typed { Added::new(kind, unit) } else { Added::default() };
         let Some((reference, metric)) = self.metric(refs) else { return Ok(Ok(added)) };
         let is_known = self.families.last == Some((reference, metadata));
         if is_known || self.collector.omits(Target::Metadata(number)) {
