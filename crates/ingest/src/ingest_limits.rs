@@ -25,18 +25,19 @@ const METADATA: &str = "metadata entries";
 
 /// The checks between a decoded request and the store.
 pub(super) struct IngestLimits {
-    limits: RwLock<WriteLimits>,
+    /// The limits in force.
+    pub(super) current: RwLock<WriteLimits>,
     pub(super) series: SeriesLimiter,
     pub(super) families: Families,
     rate: Rate,
-    log: ThrottledLog,
+    pub(super) log: ThrottledLog,
 }
 
 impl Default for IngestLimits {
     fn default() -> Self {
         let now = Instant::now();
         Self {
-            limits: RwLock::default(),
+            current: RwLock::default(),
             series: SeriesLimiter::new(now),
             families: Families::default(),
             rate: Rate::new(now),
@@ -46,16 +47,6 @@ impl Default for IngestLimits {
 }
 
 impl IngestLimits {
-    /// The limits in force.
-    pub(super) fn limits(&self) -> WriteLimits {
-        *self.limits.read()
-    }
-
-    /// Replaces the limits.
-    pub(super) fn set(&self, limits: WriteLimits) {
-        *self.limits.write() = limits;
-    }
-
     /// Forgets inactive series from time to time, sets the metrics of active series and metadata, and logs
     /// refusals that are due.
     pub(super) fn publish(&self, metrics: &Metrics) {
@@ -66,15 +57,10 @@ impl IngestLimits {
         ingest.metadata_bytes.set(self.families.bytes() as i64);
         ingest.active_series.set(self.series.active() as i64);
         ingest.active_series_of_a_metric.set(self.series.most_of_a_metric() as i64);
-        let limits = self.limits();
+        let limits = *self.current.read();
         let shown = |limit: Option<u64>| limit.unwrap_or(0) as i64;
         ingest.active_series_limit.set(shown(limits.active_series));
         ingest.active_series_per_metric_limit.set(shown(limits.active_series_per_metric));
-    }
-
-    /// Logs, throttled, that a whole request is refused.
-    pub(super) fn log_request(&self, requests: &'static str, kind: &'static str, why: String) {
-        self.log.count(requests, kind, 1, why, Instant::now());
     }
 
     /// Logs, throttled, the series that the store refuses because memory is short.

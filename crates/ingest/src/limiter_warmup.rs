@@ -46,7 +46,7 @@ impl Warmup {
     /// read goes on in the background, if no limit is set or the read takes long.
     pub(super) async fn learn_series(self) {
         self.limits.series.set_learning(true);
-        let limits = self.limits.limits();
+        let limits = *self.limits.current.read();
         let (done, learned) = oneshot::channel::<()>();
         tokio::spawn(async move {
             let asked = loop {
@@ -91,9 +91,9 @@ impl Warmup {
         let mut pause = PAUSE;
         loop {
             match self.ask().await {
-                Ok(Learned::All { series }) => return series,
+                Ok(Some(series)) => return series,
                 // Active senders will have written before the time is up.
-                Ok(Learned::InPart) => return std::future::pending().await,
+                Ok(None) => return std::future::pending().await,
                 Err(error) => tracing::debug!("the store cannot list its series yet: {error}"),
             }
             sleep(pause).await;
@@ -101,7 +101,8 @@ impl Warmup {
         }
     }
 
-    async fn ask(&self) -> Result<Learned, StoreError> {
+    /// Reads the series once; returns their number. `None` = some metric has more series than one read returns.
+    async fn ask(&self) -> Result<Option<usize>, StoreError> {
         let now = self.clock.now_ms();
         let range = TimeRange::new(now - LAST, now + AHEAD);
         let all = SeriesQuery { matchers: Vec::new(), range, limit: ListSize::UNLIMITED };
@@ -122,15 +123,6 @@ impl Warmup {
                 Err(error) => return Err(error),
             }
         }
-        Ok(if is_all { Learned::All { series } } else { Learned::InPart })
+        Ok(is_all.then_some(series))
     }
-}
-
-/// The result of one read.
-enum Learned {
-    All {
-        series: usize,
-    },
-    /// Some metric has more series than one read returns.
-    InPart,
 }

@@ -5,6 +5,7 @@
 //! How a body arrives and how an outcome is answered is not decided here.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use promkairos_model::{SampleTimes, WriteBatch, WriteOutcome};
@@ -65,12 +66,12 @@ impl Pipeline {
 
     /// The limits in force.
     pub fn limits(&self) -> WriteLimits {
-        self.limits.limits()
+        *self.limits.current.read()
     }
 
     /// Replaces the limits.
     pub fn set_limits(&self, limits: WriteLimits) {
-        self.limits.set(limits);
+        *self.limits.current.write() = limits;
     }
 
     /// Updates the metrics of active series and metadata, forgets inactive series, and logs refusals that are due.
@@ -206,7 +207,7 @@ impl Pipeline {
     }
 
     fn log(&self, requests: &'static str, kind: &'static str, why: String) {
-        self.limits.log_request(requests, kind, why);
+        self.limits.log.count(requests, kind, 1, why, Instant::now());
     }
 }
 
