@@ -7,10 +7,14 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::shown_units::ShownDuration;
-use super::{Histogram, HistogramError, LabelError, MetricType, RawLabels, Sample, ShownTime};
+use super::{
+    Exemplar, Histogram, HistogramError, LabelError, Metadata, MetricType, Point, RawLabels,
+    Sample, ShownTime, Value,
+};
 use crate::limits::{MAX_EXEMPLAR_CHARS, MAX_METADATA_TEXT_BYTES, NO_SETTING};
 
 /// The setting for how far in the future a sample may be.
@@ -97,6 +101,33 @@ pub struct MetadataEntry<'a> {
     pub help: &'a str,
     /// Unit; empty = none.
     pub unit: &'a str,
+}
+
+impl MetadataEntry<'_> {
+    /// The metadata without the family.
+    pub fn to_metadata(&self) -> Metadata {
+        Metadata { kind: self.kind, help: self.help.to_owned(), unit: self.unit.to_owned() }
+    }
+}
+
+impl ExemplarEntry<'_> {
+    /// The exemplar, if its labels are valid.
+    pub fn to_exemplar(&self) -> Result<Exemplar, LabelError> {
+        let labels = self.labels.to_labels()?;
+        Ok(Exemplar { labels, value: self.value, timestamp: self.timestamp })
+    }
+}
+
+impl From<HistogramSample> for Point {
+    fn from(sample: HistogramSample) -> Self {
+        let HistogramSample { timestamp, start_timestamp, histogram } = sample;
+        Self { timestamp, start_timestamp, value: Value::Histogram(Arc::new(histogram)) }
+    }
+}
+
+/// The positions in a flat vector, from a range of a [`SeriesEntry`].
+pub fn positions(range: &Range<u32>) -> Range<usize> {
+    range.start as usize..range.end as usize
 }
 
 /// A batch of writes. If a request has several points of one series at one timestamp, a float wins

@@ -35,7 +35,7 @@ pub mod varint;
 
 pub use batch::{
     Body, ExemplarEntry, HistogramSample, MAX_SAMPLE_LEAD, MetadataEntry, Protocol, Reject,
-    RejectReason, Rejections, SeriesEntry, Target, WriteBatch, WriteOutcome,
+    RejectReason, Rejections, SeriesEntry, Target, WriteBatch, WriteOutcome, positions,
 };
 pub use cache::Cache;
 pub use exemplar::Exemplar;

@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::Arc;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -19,8 +18,8 @@ use super::{
 use promkairos_chunk::Chunk;
 use promkairos_model::limits::LABEL_LIMITS;
 use promkairos_model::{
-    Exemplar, Labels, Matcher, Metadata, Point, RawLabels, Sample, SeriesEntry, TimeRange, Value,
-    WriteBatch, WriteOutcome,
+    Exemplar, Labels, Matcher, Metadata, Point, RawLabels, Sample, SeriesEntry, TimeRange,
+    WriteBatch, WriteOutcome, positions,
 };
 
 /// A store in memory.
@@ -202,33 +201,28 @@ impl Stored {
         }
         // Histograms first: within one batch a float wins.
         for (labels, entry) in &accepted {
-            let histograms = &batch.histograms[range(&entry.histograms)];
+            let histograms = &batch.histograms[positions(&entry.histograms)];
             outcome.histograms += histograms.len() as u64;
             for sample in histograms {
-                let value = Value::Histogram(Arc::new(sample.histogram.clone()));
-                let (timestamp, start_timestamp) = (sample.timestamp, sample.start_timestamp);
-                self.insert(labels, Point { timestamp, start_timestamp, value });
+                self.insert(labels, sample.clone().into());
             }
         }
         for (labels, entry) in &accepted {
-            let samples = &batch.samples[range(&entry.samples)];
+            let samples = &batch.samples[positions(&entry.samples)];
             outcome.samples += samples.len() as u64;
             for sample in samples {
                 self.insert(labels, (*sample).into());
             }
         }
         for (labels, entry) in &accepted {
-            for exemplar in &batch.exemplars[range(&entry.exemplars)] {
-                let Ok(own) = exemplar.labels.to_labels() else { continue };
-                let (value, timestamp) = (exemplar.value, exemplar.timestamp);
-                self.insert_exemplar(labels, Exemplar { labels: own, value, timestamp });
+            for exemplar in &batch.exemplars[positions(&entry.exemplars)] {
+                let Ok(exemplar) = exemplar.to_exemplar() else { continue };
+                self.insert_exemplar(labels, exemplar);
                 outcome.exemplars += 1;
             }
         }
         for entry in &batch.metadata {
-            let (help, unit) = (entry.help.to_owned(), entry.unit.to_owned());
-            self.metadata
-                .insert(entry.family.to_owned(), Metadata { kind: entry.kind, help, unit });
+            self.metadata.insert(entry.family.to_owned(), entry.to_metadata());
             outcome.metadata += 1;
         }
         outcome
@@ -316,8 +310,4 @@ impl SeriesReader for Snapshot {
             self.points.iter().map(|points| of_chunks(&self.chunks(points), range, &mut sizes));
         Ok(Forecast { series: series.collect(), basis: Basis::Stored })
     }
-}
-
-fn range(range: &Range<u32>) -> Range<usize> {
-    range.start as usize..range.end as usize
 }

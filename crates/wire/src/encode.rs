@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use promkairos_model::varint::{push as put_varint, zigzag};
 use promkairos_model::{
     Counts, ExemplarEntry, HistogramSample, METRIC_NAME, MetadataEntry, RawLabels, Sample, Span,
-    WriteBatch,
+    WriteBatch, positions,
 };
 
 use super::proto::{BYTES, FIXED64, VARINT, key};
@@ -21,16 +21,16 @@ pub fn encode_v1(batch: &WriteBatch<'_>) -> Vec<u8> {
     for series in &batch.series {
         message.clear();
         message.extend_from_slice(series.labels.as_bytes());
-        for sample in &batch.samples[indexes(&series.samples)] {
+        for sample in &batch.samples[positions(&series.samples)] {
             field(&mut message, 2, |out| put_sample(out, sample, 0));
         }
-        for exemplar in &batch.exemplars[indexes(&series.exemplars)] {
+        for exemplar in &batch.exemplars[positions(&series.exemplars)] {
             field(&mut message, 3, |out| {
                 out.extend_from_slice(exemplar.labels.as_bytes());
                 put_exemplar_point(out, exemplar);
             });
         }
-        for histogram in &batch.histograms[indexes(&series.histograms)] {
+        for histogram in &batch.histograms[positions(&series.histograms)] {
             field(&mut message, 4, |out| put_histogram(out, histogram, 0));
         }
         put_bytes(&mut out, 1, &message);
@@ -55,14 +55,14 @@ pub fn encode_v2(batch: &WriteBatch<'_>) -> Vec<u8> {
     for series in &batch.series {
         message.clear();
         put_refs(&mut message, &symbols.references(series.labels));
-        for sample in &batch.samples[indexes(&series.samples)] {
+        for sample in &batch.samples[positions(&series.samples)] {
             field(&mut message, 2, |out| put_sample(out, sample, sample.start_timestamp));
         }
-        for histogram in &batch.histograms[indexes(&series.histograms)] {
+        for histogram in &batch.histograms[positions(&series.histograms)] {
             let start = histogram.start_timestamp;
             field(&mut message, 3, |out| put_histogram(out, histogram, start));
         }
-        for exemplar in &batch.exemplars[indexes(&series.exemplars)] {
+        for exemplar in &batch.exemplars[positions(&series.exemplars)] {
             let references = symbols.references(exemplar.labels);
             field(&mut message, 4, |out| {
                 put_refs(out, &references);
@@ -186,10 +186,6 @@ fn put_spans(out: &mut Vec<u8>, number: u32, spans: &[Span]) {
             put_varint_field(out, 2, span.length.into());
         });
     }
-}
-
-fn indexes(range: &std::ops::Range<u32>) -> std::ops::Range<usize> {
-    range.start as usize..range.end as usize
 }
 
 /// Appends a length-delimited field that `write` fills.

@@ -11,8 +11,8 @@ use super::map::{Finder, SeriesMap, bytes_of_new};
 use super::size;
 use promkairos_model::limits;
 use promkairos_model::{
-    Exemplar, HistogramSample, LabelLimits, Labels, LabelsRef, MetadataEntry, MetricType, Point,
-    RejectReason, Rejections, Sample, SeriesEntry, Value, WriteBatch,
+    Exemplar, LabelLimits, Labels, LabelsRef, MetadataEntry, MetricType, Point, RejectReason,
+    Rejections, Sample, SeriesEntry, WriteBatch, positions,
 };
 use promkairos_storage::{Pressure, SeriesRoom};
 
@@ -101,7 +101,7 @@ impl Prepared {
         let mut finder = map.finder(flush);
         // Moved once; a series then shares them.
         let histograms: Vec<Point> =
-            std::mem::take(&mut batch.histograms).into_iter().map(point_of).collect();
+            std::mem::take(&mut batch.histograms).into_iter().map(Point::from).collect();
         for (series, position) in batch.series.iter().zip(0..) {
             let id = match find(&mut finder, series, judge, &mut write.room) {
                 Ok(Found::Known(id)) => id,
@@ -122,23 +122,16 @@ impl Prepared {
                 }
             };
             let entry = write.entries.len() as u32;
-            let points = &histograms[range(&series.histograms)];
+            let points = &histograms[positions(&series.histograms)];
             write.histograms.extend(points.iter().map(|point| (entry, point.clone())));
-            write.take_exemplars(entry, &batch, series);
+            for exemplar in &batch.exemplars[positions(&series.exemplars)] {
+                write.exemplars.extend(exemplar.to_exemplar().ok().map(|own| (entry, own)));
+            }
             write.entries.push(Entry { id, samples: series.samples.clone() });
         }
         write.metadata = Families::new(&batch.metadata);
         write.samples = batch.samples;
         (write, judged)
-    }
-
-    /// Takes the exemplars of the series that gets this entry.
-    fn take_exemplars(&mut self, entry: u32, batch: &WriteBatch<'_>, series: &SeriesEntry<'_>) {
-        for exemplar in &batch.exemplars[range(&series.exemplars)] {
-            let Ok(labels) = exemplar.labels.to_labels() else { continue };
-            let (value, timestamp) = (exemplar.value, exemplar.timestamp);
-            self.exemplars.push((entry, Exemplar { labels, value, timestamp }));
-        }
     }
 
     /// Replaces the ids of its series by their current ids.
@@ -171,7 +164,7 @@ impl Prepared {
 
     /// The floats of an entry.
     pub(super) fn samples(&self, entry: &Entry) -> &[Sample] {
-        &self.samples[range(&entry.samples)]
+        &self.samples[positions(&entry.samples)]
     }
 }
 
@@ -253,13 +246,4 @@ fn find(
         Some(reason) => Err(reason),
         None => Ok(Found::New(labels)),
     }
-}
-
-fn point_of(sample: HistogramSample) -> Point {
-    let HistogramSample { timestamp, start_timestamp, histogram } = sample;
-    Point { timestamp, start_timestamp, value: Value::Histogram(Arc::new(histogram)) }
-}
-
-fn range(range: &Range<u32>) -> Range<usize> {
-    range.start as usize..range.end as usize
 }

@@ -151,10 +151,9 @@ impl RecentSamples {
                 continue;
             }
             learned += size::of_family(&entry);
-            let metadata = Metadata { kind, help: help.to_owned(), unit: unit.to_owned() };
             match old {
-                Some(old) => *old = metadata,
-                None => drop(known.insert(family.to_owned(), metadata)),
+                Some(old) => *old = entry.to_metadata(),
+                None => drop(known.insert(family.to_owned(), entry.to_metadata())),
             }
         }
         learned

@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::sync::Arc;
+use std::ops::Range;
 
 use promkairos_chunk::encode_points;
 use promkairos_model::limits::LABEL_LIMITS;
 use promkairos_model::{
-    Exemplar, Labels, Metadata, Point, SeriesEntry, Target, Value, WriteBatch, WriteOutcome,
+    Exemplar, Labels, Point, SeriesEntry, Target, Value, WriteBatch, WriteOutcome, positions,
 };
 use promkairos_storage::{DayCounts, Flush, RatePacer, SeriesRun, StoreError};
 
@@ -43,8 +43,7 @@ pub(super) fn flush_of(
     }
     let mut metadata = BTreeMap::new();
     for entry in &batch.metadata {
-        let (kind, help, unit) = (entry.kind, entry.help.into(), entry.unit.into());
-        metadata.insert(entry.family.to_owned(), Metadata { kind, help, unit });
+        metadata.insert(entry.family.to_owned(), entry.to_metadata());
         outcome.metadata += 1;
     }
     let (mut runs, mut exemplars) = (Vec::new(), Vec::new());
@@ -75,11 +74,7 @@ fn add(
         content.points.insert(sample.timestamp, (*sample).into());
     }
     for sample in slice(&batch.histograms, &entry.histograms)? {
-        let point = Point {
-            timestamp: sample.timestamp,
-            start_timestamp: sample.start_timestamp,
-            value: Value::Histogram(Arc::new(sample.histogram.clone())),
-        };
+        let point = Point::from(sample.clone());
         match content.points.entry(sample.timestamp) {
             Entry::Occupied(known) if matches!(known.get().value, Value::Float(_)) => {}
             Entry::Occupied(mut known) => drop(known.insert(point)),
@@ -88,14 +83,12 @@ fn add(
     }
     for exemplar in slice(&batch.exemplars, &entry.exemplars)? {
         // Malformed exemplars were refused when the batch was decoded.
-        let Ok(labels) = exemplar.labels.to_labels() else { continue };
-        let (value, timestamp) = (exemplar.value, exemplar.timestamp);
-        content.exemplars.push(Exemplar { labels, value, timestamp });
+        content.exemplars.extend(exemplar.to_exemplar().ok());
     }
     Ok(())
 }
 
-fn slice<'a, T>(all: &'a [T], range: &std::ops::Range<u32>) -> Result<&'a [T], StoreError> {
-    all.get(range.start as usize..range.end as usize)
+fn slice<'a, T>(all: &'a [T], range: &Range<u32>) -> Result<&'a [T], StoreError> {
+    all.get(positions(range))
         .ok_or_else(|| StoreError::Invalid("a series points outside its batch".into()))
 }
