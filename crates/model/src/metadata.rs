@@ -26,32 +26,27 @@ pub enum MetricType {
 }
 
 impl MetricType {
+    /// All types by their numbers, with their names in the Prometheus HTTP API.
+    const ALL: [(Self, &'static str); 8] = [
+        (Self::Unknown, "unknown"),
+        (Self::Counter, "counter"),
+        (Self::Gauge, "gauge"),
+        (Self::Histogram, "histogram"),
+        (Self::GaugeHistogram, "gaugehistogram"),
+        (Self::Summary, "summary"),
+        (Self::Info, "info"),
+        (Self::StateSet, "stateset"),
+    ];
+
     /// The type with this wire number; unknown numbers are [`MetricType::Unknown`].
-    pub const fn from_number(number: u64) -> Self {
-        match number {
-            1 => Self::Counter,
-            2 => Self::Gauge,
-            3 => Self::Histogram,
-            4 => Self::GaugeHistogram,
-            5 => Self::Summary,
-            6 => Self::Info,
-            7 => Self::StateSet,
-            _ => Self::Unknown,
-        }
+    pub fn from_number(number: u64) -> Self {
+        let known = usize::try_from(number).ok().and_then(|number| Self::ALL.get(number));
+        known.map_or(Self::Unknown, |(kind, _)| *kind)
     }
 
     /// The name in the Prometheus HTTP API.
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
-            Self::GaugeHistogram => "gaugehistogram",
-            Self::Summary => "summary",
-            Self::Info => "info",
-            Self::StateSet => "stateset",
-        }
+        Self::ALL[self as usize].1
     }
 
     /// The suffixes of the names of a family's series that are not native histograms, by the exposition formats of

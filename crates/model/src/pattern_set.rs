@@ -66,16 +66,14 @@ impl PatternSet {
         Self {
             cache: Some(Arc::clone(cache)),
             cheap: Some(CHEAP_BYTES),
-            ..Self::at_once(most_bytes)
+            most_bytes,
+            ..Self::immediate()
         }
     }
 
     /// A set that compiles every pattern immediately: for callers that may block.
     pub fn immediate() -> Self {
-        Self::at_once(MAX_REQUEST_REGEX_BYTES)
-    }
-
-    fn at_once(most_bytes: usize) -> Self {
+        let most_bytes = MAX_REQUEST_REGEX_BYTES;
         Self { cache: None, most_bytes, cheap: None, found: HashMap::new(), missing: Vec::new() }
     }
 
