@@ -1,6 +1,6 @@
 //! Where a block lies in a part file.
 
-/// Where a block lies in its file.
+/// Where a block, or the chunks of a row, lie in their file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BlockRef {
     pub(super) offset: u64,

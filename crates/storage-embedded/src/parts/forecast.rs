@@ -68,14 +68,13 @@ impl Sample {
             if place.range(part.entry.range).intersection(range).is_none() {
                 continue;
             }
-            let frame = place.frame();
-            bytes += u64::from(frame.len);
+            bytes += u64::from(place.len);
             if bytes > BYTES && !sample.known.is_empty() {
                 break;
             }
-            let raw = part.read(&*part.file()?, frame.offset, frame.len.into())?;
+            let raw = part.read(&*part.file()?, place.offset, place.len.into())?;
             let chunks = frame::chunks_of(&raw, part.entry.partition)
-                .map_err(|damage| part.damage(frame.offset, damage))?;
+                .map_err(|damage| part.damage(place.offset, damage))?;
             let found = of_chunks(&chunks, range, &mut sizes);
             sample.all.add(found);
             sample.known.push((at, found));

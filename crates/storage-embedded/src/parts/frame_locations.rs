@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::lookup::{Frame, SeriesRow};
+use super::lookup::SeriesRow;
 use promkairos_model::TimeRange;
 
 /// Where one frame of a series is.
@@ -35,11 +35,6 @@ impl FrameLocation {
         };
         let (first, last) = (steps(row.range.start), steps(row.range.end));
         Self { offset: row.frame.offset, len: row.frame.len, part, first, last }
-    }
-
-    /// The position of its chunks.
-    pub(super) fn frame(&self) -> Frame {
-        Frame { offset: self.offset, len: self.len }
     }
 
     /// A range, within that of the part, from at most a step before its first point to at most a step behind its last.
@@ -96,6 +91,7 @@ impl FramesBySeries {
 
 #[cfg(test)]
 mod tests {
+    use super::super::block_ref::BlockRef;
     use super::*;
 
     #[test]
@@ -107,7 +103,7 @@ mod tests {
             let middle = part.start.saturating_add_unsigned(part.end.abs_diff(part.start) / 2);
             for (start, end) in [(part.start, part.end), (middle, middle), (middle, part.end)] {
                 let range = TimeRange::new(start, end);
-                let frame = Frame { offset: 1, len: 2 };
+                let frame = BlockRef { offset: 1, len: 2 };
                 let row = SeriesRow { labels: &[], range, frame };
                 let kept = FrameLocation::new(0, &row, part).range(part);
                 let step = 1u64 << step_bits(part);

@@ -24,16 +24,9 @@ pub(super) struct SeriesRow<'a> {
     /// Canonical bytes of the labels.
     pub(super) labels: &'a [u8],
     /// Where its chunks are.
-    pub(super) frame: Frame,
+    pub(super) frame: BlockRef,
     /// Its first and last point.
     pub(super) range: TimeRange,
-}
-
-/// Where the chunks of a series are in the file of a part.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Frame {
-    pub(super) offset: u64,
-    pub(super) len: u32,
 }
 
 /// Where the series of a value are stored; not read yet.
@@ -316,43 +309,6 @@ impl PartReader<'_> {
         }
         true
     }
-
-    fn by_series(
-        &self,
-        name: &str,
-        mut judge: ValueJudge<'_>,
-        within: &RoaringBitmap,
-    ) -> Result<RoaringBitmap, StoreError> {
-        let mut found = RoaringBitmap::new();
-        let mut ids = within.iter();
-        self.for_series(within, &mut |row| {
-            let value = value_of(row.labels, name).map_err(|d| self.part.damage(0, d))?;
-            if let Some(id) = ids.next()
-                && judge.passes(value)
-            {
-                found.insert(id);
-            }
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(found)
-    }
-
-    fn by_values(
-        &self,
-        name: &str,
-        prefix: &str,
-        passes: &dyn Fn(&str) -> bool,
-        within: Option<&RoaringBitmap>,
-    ) -> Result<RoaringBitmap, StoreError> {
-        let mut union = RoaringBitmap::new();
-        self.for_postings(name, prefix, &mut |value, postings| {
-            if passes(value) {
-                union |= self.load_within(postings, within)?;
-            }
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(union)
-    }
 }
 
 /// The label of the next values in a block, if the next entry begins with a label.
@@ -395,7 +351,7 @@ pub(super) fn read_row<'a>(
     partition: i64,
 ) -> Result<SeriesRow<'a>, Damage> {
     let labels = cursor.bytes()?;
-    let frame = Frame { offset, len: cursor.varint_u32()? };
+    let frame = BlockRef { offset, len: cursor.varint_u32()? };
     let start = partition.wrapping_add(cursor.zigzag()?);
     let range = TimeRange::new(start, start.wrapping_add(cursor.varint()? as i64));
     Ok(SeriesRow { labels, frame, range })
@@ -445,12 +401,28 @@ impl LabelIndex for PartReader<'_> {
         passes: &dyn Fn(&str) -> bool,
         within: Option<&RoaringBitmap>,
     ) -> Result<RoaringBitmap, StoreError> {
-        match within {
-            Some(within) if self.is_in_no_more_blocks(within, name, prefix) => {
-                self.by_series(name, ValueJudge::new(prefix, passes), within)
+        let mut union = RoaringBitmap::new();
+        let few = within.filter(|within| self.is_in_no_more_blocks(within, name, prefix));
+        let Some(few) = few else {
+            self.for_postings(name, prefix, &mut |value, postings| {
+                if passes(value) {
+                    union |= self.load_within(postings, within)?;
+                }
+                Ok(ControlFlow::Continue(()))
+            })?;
+            return Ok(union);
+        };
+        let (mut judge, mut ids) = (ValueJudge::new(prefix, passes), few.iter());
+        self.for_series(few, &mut |row| {
+            let value = value_of(row.labels, name).map_err(|d| self.part.damage(0, d))?;
+            if let Some(id) = ids.next()
+                && judge.passes(value)
+            {
+                union.insert(id);
             }
-            within => self.by_values(name, prefix, passes, within),
-        }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(union)
     }
 }
 

@@ -23,9 +23,6 @@ pub(super) struct Maintenance {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// A thread that was asked to stop.
-pub(super) struct Stopping(Option<JoinHandle<()>>);
-
 #[derive(Default)]
 struct Signal {
     wishes: Mutex<Wishes>,
@@ -63,32 +60,23 @@ impl Maintenance {
         self.signal.changed.notify_all();
     }
 
-    /// Shuts the store and asks the thread to stop; a running compaction is abandoned.
-    pub(super) fn stop(&self) -> Stopping {
+    /// Shuts the store and asks the thread to stop; a running compaction is abandoned. The caller waits for the thread
+    /// that this returns.
+    pub(super) fn stop(&self) -> Option<JoinHandle<()>> {
         self.store.shut();
         self.signal.wishes.lock().stop = true;
         self.signal.changed.notify_all();
-        Stopping(self.thread.lock().take())
+        self.thread.lock().take()
     }
 }
 
 impl Drop for Maintenance {
     fn drop(&mut self) {
         // The folder may be opened again at once, so the thread must have ended.
-        if let Some(thread) = self.stop().0
+        if let Some(thread) = self.stop()
             && thread.join().is_err()
         {
             tracing::error!("the maintenance thread of the embedded store has panicked");
-        }
-    }
-}
-
-impl Stopping {
-    /// Waits until the thread has ended. Blocks.
-    pub(super) fn wait(self) -> Result<(), StoreError> {
-        match self.0.map(JoinHandle::join) {
-            Some(Err(panic)) => std::panic::resume_unwind(panic),
-            _ => Ok(()),
         }
     }
 }

@@ -16,8 +16,9 @@ use promkairos_storage::codec::{self, Cursor};
 use promkairos_storage::exemplars::Gathered;
 use promkairos_storage::{StoreError, frame, merge};
 
+use super::block_ref::BlockRef;
 use super::exemplar_entries::ExemplarEntries;
-use super::lookup::{Frame, read_row};
+use super::lookup::read_row;
 use super::manifest::Tombstone;
 use super::merged_values::NewRows;
 use super::part::{Part, PartReader};
@@ -77,7 +78,7 @@ impl<'a> Merging<'a> {
         &mut self,
         writer: &mut PartWriter,
         labels: &Labels,
-        rows: &[(usize, Frame)],
+        rows: &[(usize, BlockRef)],
     ) -> Result<std::ops::Range<u32>, StoreError> {
         let mut sources = Vec::with_capacity(rows.len());
         for (at, frame) in rows {
@@ -100,7 +101,7 @@ impl<'a> Merging<'a> {
         &mut self,
         writer: &mut PartWriter,
         labels: &Labels,
-        rows: &[(usize, Frame)],
+        rows: &[(usize, BlockRef)],
     ) -> Result<std::ops::Range<u32>, StoreError> {
         let mut new: Option<std::ops::Range<u32>> = None;
         for (at, frame) in rows {
@@ -185,7 +186,7 @@ struct Scan<'a> {
 
 struct Row {
     labels: Labels,
-    frame: Frame,
+    frame: BlockRef,
 }
 
 impl<'a> Scan<'a> {
@@ -200,7 +201,7 @@ impl<'a> Scan<'a> {
     /// The chunks of a row of a series, without deleted points.
     fn chunks(
         &mut self,
-        frame: Frame,
+        frame: BlockRef,
         labels: &Labels,
         tombstones: &[Arc<Tombstone>],
     ) -> Result<Vec<Chunk>, StoreError> {
@@ -212,7 +213,7 @@ impl<'a> Scan<'a> {
     }
 
     /// The bytes of a row. Reads the rows behind it too: rows are visited in the order of the file.
-    fn bytes(&mut self, Frame { offset, len }: Frame) -> Result<Bytes, StoreError> {
+    fn bytes(&mut self, BlockRef { offset, len }: BlockRef) -> Result<Bytes, StoreError> {
         let (start, bytes) = &self.ahead;
         let end = start + bytes.len() as u64;
         let len = u64::from(len);

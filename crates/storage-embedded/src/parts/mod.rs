@@ -46,6 +46,7 @@ mod writer;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -204,11 +205,14 @@ impl Store for Parts {
     }
 
     async fn close(&self) -> Result<(), StoreError> {
-        let (stopping, store) = (self.maintenance.stop(), self.store.clone());
+        let (thread, store) = (self.maintenance.stop(), self.store.clone());
         let wait = move || {
             // The next process that opens the folder must find no write in progress.
             store.wait_for_flights();
-            stopping.wait()
+            match thread.map(JoinHandle::join) {
+                Some(Err(panic)) => std::panic::resume_unwind(panic),
+                _ => Ok(()),
+            }
         };
         blocking(wait).await
     }

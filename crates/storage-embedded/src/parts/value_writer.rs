@@ -20,36 +20,47 @@ pub(super) struct ValueWriter<'w> {
     block_bytes: usize,
     /// Where postings begin.
     start: u64,
-    /// The current block of values, and its first label.
-    raw: Vec<u8>,
-    first: (String, String),
+    values: Blocks,
+    names: Blocks,
     /// The label of the last value, and how many values it has so far.
     name: String,
     count: u64,
-    /// The current block of names, and its first name.
-    raw_names: Vec<u8>,
-    first_name: String,
-    values: Vec<KeyedBlock>,
-    names: Vec<KeyedBlock>,
+}
+
+/// Blocks of labels, the last one in memory.
+#[derive(Default)]
+struct Blocks {
+    raw: Vec<u8>,
+    /// The first label of the block in memory.
+    first: (String, String),
+    written: Vec<KeyedBlock>,
+}
+
+impl Blocks {
+    /// Notes the next label: a block may begin with it.
+    fn begin(&mut self, name: &str, value: &str) {
+        if self.raw.is_empty() {
+            name.clone_into(&mut self.first.0);
+            value.clone_into(&mut self.first.1);
+        }
+    }
+
+    /// Writes the block in memory if it has `least` bytes.
+    fn cut(&mut self, least: usize, output: &mut Output) -> Result<(), StoreError> {
+        if self.raw.len() >= least {
+            let block = output.put_block(&mut self.raw)?;
+            self.written.push(KeyedBlock::new(Key::of(&self.first.0, &self.first.1), block));
+        }
+        Ok(())
+    }
 }
 
 impl<'w> ValueWriter<'w> {
     /// Starts at the current end of the output.
     pub(super) fn new(output: &'w mut Output, block_bytes: usize) -> Self {
-        let start = output.position();
-        Self {
-            output,
-            block_bytes,
-            start,
-            raw: Vec::new(),
-            first: Default::default(),
-            name: String::new(),
-            count: 0,
-            raw_names: Vec::new(),
-            first_name: String::new(),
-            values: Vec::new(),
-            names: Vec::new(),
-        }
+        let (start, name, count) = (output.position(), String::new(), 0);
+        let (values, names) = Default::default();
+        Self { output, block_bytes, start, values, names, name, count }
     }
 
     /// Adds the next value of a label, and the series that have it.
@@ -65,54 +76,34 @@ impl<'w> ValueWriter<'w> {
             name.clone_into(&mut self.name);
         }
         self.count += 1;
-        if self.raw.is_empty() {
-            name.clone_into(&mut self.first.0);
-            value.clone_into(&mut self.first.1);
-        }
-        let names_label = is_new || self.raw.is_empty();
-        self.raw.push(names_label.into());
+        self.values.begin(name, value);
+        let raw = &mut self.values.raw;
+        let names_label = is_new || raw.is_empty();
+        raw.push(names_label.into());
         if names_label {
-            put_bytes(&mut self.raw, name.as_bytes());
+            put_bytes(raw, name.as_bytes());
         }
-        put_bytes(&mut self.raw, value.as_bytes());
-        put_postings(&mut self.raw, series, self.output, self.start)?;
-        if self.raw.len() >= self.block_bytes { self.cut_values() } else { Ok(()) }
-    }
-
-    fn cut_values(&mut self) -> Result<(), StoreError> {
-        if !self.raw.is_empty() {
-            let block = self.output.put_block(&mut self.raw)?;
-            self.values.push(KeyedBlock::new(Key::of(&self.first.0, &self.first.1), block));
-        }
-        Ok(())
+        put_bytes(raw, value.as_bytes());
+        put_postings(raw, series, self.output, self.start)?;
+        self.values.cut(self.block_bytes, self.output)
     }
 
     fn end_name(&mut self) -> Result<(), StoreError> {
         if self.count == 0 {
             return Ok(());
         }
-        if self.raw_names.is_empty() {
-            self.first_name.clone_from(&self.name);
-        }
-        put_bytes(&mut self.raw_names, self.name.as_bytes());
-        put_varint(&mut self.raw_names, std::mem::take(&mut self.count));
-        if self.raw_names.len() >= self.block_bytes { self.cut_names() } else { Ok(()) }
-    }
-
-    fn cut_names(&mut self) -> Result<(), StoreError> {
-        if !self.raw_names.is_empty() {
-            let block = self.output.put_block(&mut self.raw_names)?;
-            self.names.push(KeyedBlock::new(Key::of(&self.first_name, ""), block));
-        }
-        Ok(())
+        self.names.begin(&self.name, "");
+        put_bytes(&mut self.names.raw, self.name.as_bytes());
+        put_varint(&mut self.names.raw, std::mem::take(&mut self.count));
+        self.names.cut(self.block_bytes, self.output)
     }
 
     /// Ends the last blocks; returns where all blocks are.
     pub(super) fn finish(mut self) -> Result<Values, StoreError> {
         self.end_name()?;
-        self.cut_values()?;
-        self.cut_names()?;
-        Ok(Values::Sorted { values: self.values, names: self.names })
+        self.values.cut(1, self.output)?;
+        self.names.cut(1, self.output)?;
+        Ok(Values::Sorted { values: self.values.written, names: self.names.written })
     }
 }
 
