@@ -73,22 +73,10 @@ const POSIX_CLASSES: &[&str] = &[
 /// The rest of a pattern.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Source<'a> {
-    rest: &'a str,
+    pub(super) rest: &'a str,
 }
 
-impl<'a> Source<'a> {
-    pub(super) fn new(rest: &'a str) -> Self {
-        Self { rest }
-    }
-
-    pub(super) fn rest(&self) -> &'a str {
-        self.rest
-    }
-
-    pub(super) fn set(&mut self, rest: &'a str) {
-        self.rest = rest;
-    }
-
+impl Source<'_> {
     /// Takes the next character.
     pub(super) fn next(&mut self) -> Option<char> {
         let mut chars = self.rest.chars();
@@ -103,12 +91,6 @@ impl<'a> Source<'a> {
         self.rest = rest.unwrap_or(self.rest);
         rest.is_some()
     }
-
-    fn take_octal(&mut self) -> Option<u32> {
-        let digit = self.rest.chars().next()?.to_digit(8)?;
-        self.rest = &self.rest[1..];
-        Some(digit)
-    }
 }
 
 /// Reads a class after its `[`. `whole` begins with the `[`.
@@ -116,7 +98,7 @@ pub(super) fn bracketed(source: &mut Source<'_>, whole: &str) -> Result<String, 
     let negated = source.take("^");
     let mut out = String::new();
     let mut first = true;
-    while first || !source.rest().starts_with(']') {
+    while first || !source.rest.starts_with(']') {
         first = false;
         if let Some(class) = posix(source)? {
             out.push_str(class);
@@ -126,15 +108,15 @@ pub(super) fn bracketed(source: &mut Source<'_>, whole: &str) -> Result<String, 
             out.push_str(&class);
             continue;
         }
-        let range = source.rest();
+        let range = source.rest;
         let low = class_character(source, whole)?;
         let mut high = low;
-        let mut ahead = source.rest().chars();
+        let mut ahead = source.rest.chars();
         if ahead.next() == Some('-') && ahead.next().is_some_and(|c| c != ']') {
             source.take("-");
             high = class_character(source, whole)?;
             if high < low {
-                let at = &range[..range.len() - source.rest().len()];
+                let at = &range[..range.len() - source.rest.len()];
                 return Err(RegexError::syntax("invalid character class range", at));
             }
         }
@@ -151,7 +133,7 @@ pub(super) fn bracketed(source: &mut Source<'_>, whole: &str) -> Result<String, 
 
 /// Reads `\d`, `\pL` and similar as the inside of a class; reads nothing if it is none of them.
 pub(super) fn escaped(source: &mut Source<'_>) -> Result<Option<String>, RegexError> {
-    let rest = source.rest();
+    let rest = source.rest;
     let class = match rest.as_bytes() {
         [b'\\', b'd', ..] => "0-9",
         [b'\\', b'D', ..] => "[^0-9]",
@@ -162,13 +144,13 @@ pub(super) fn escaped(source: &mut Source<'_>) -> Result<Option<String>, RegexEr
         [b'\\', b'p' | b'P', ..] => return unicode(source).map(Some),
         _ => return Ok(None),
     };
-    source.set(&rest[2..]);
+    source.rest = &rest[2..];
     Ok(Some(class.to_owned()))
 }
 
 /// Reads `[:alpha:]` and similar.
 fn posix<'a>(source: &mut Source<'a>) -> Result<Option<&'a str>, RegexError> {
-    let rest = source.rest();
+    let rest = source.rest;
     let Some(end) = rest.strip_prefix("[:").and_then(|rest| rest.find(":]")) else {
         return Ok(None);
     };
@@ -177,26 +159,26 @@ fn posix<'a>(source: &mut Source<'a>) -> Result<Option<&'a str>, RegexError> {
     if !POSIX_CLASSES.contains(&name.strip_prefix('^').unwrap_or(name)) {
         return Err(RegexError::syntax("invalid character class range", class));
     }
-    source.set(after);
+    source.rest = after;
     Ok(Some(class))
 }
 
 /// Reads `\pL`, `\p{Greek}` or `\P{^Greek}`.
 fn unicode(source: &mut Source<'_>) -> Result<String, RegexError> {
-    let before = source.rest();
+    let before = source.rest;
     let mut negated = before.as_bytes()[1] == b'P';
-    source.set(&before[2..]);
+    source.rest = &before[2..];
     let refused = |at: &str| Err(RegexError::syntax("invalid character class range", at));
     let name = match source.next() {
         None => return Err(RegexError::syntax("invalid character class range", before)),
-        Some('{') => match source.rest().split_once('}') {
+        Some('{') => match source.rest.split_once('}') {
             Some((name, rest)) => {
-                source.set(rest);
+                source.rest = rest;
                 name
             }
             None => return refused(before),
         },
-        Some(_) => &before[2..before.len() - source.rest().len()],
+        Some(_) => &before[2..before.len() - source.rest.len()],
     };
     let name = match name.strip_prefix('^') {
         Some(name) => {
@@ -208,7 +190,7 @@ fn unicode(source: &mut Source<'_>) -> Result<String, RegexError> {
     match unicode_class(name) {
         Some(class) if negated => Ok(format!("[^{class}]")),
         Some(class) => Ok(format!("[{class}]")),
-        None => refused(&before[..before.len() - source.rest().len()]),
+        None => refused(&before[..before.len() - source.rest.len()]),
     }
 }
 
@@ -242,7 +224,7 @@ fn unicode_class(name: &str) -> Option<String> {
 }
 
 fn class_character(source: &mut Source<'_>, whole: &str) -> Result<u32, RegexError> {
-    if source.rest().starts_with('\\') {
+    if source.rest.starts_with('\\') {
         return character(source);
     }
     source.next().map(u32::from).ok_or_else(|| RegexError::syntax("missing closing ]", whole))
@@ -250,8 +232,8 @@ fn class_character(source: &mut Source<'_>, whole: &str) -> Result<u32, RegexErr
 
 /// Reads an escape for one character, which may be a surrogate.
 pub(super) fn character(source: &mut Source<'_>) -> Result<u32, RegexError> {
-    let before = source.rest();
-    source.set(&before[1..]);
+    let before = source.rest;
+    source.rest = &before[1..];
     let Some(c) = source.next() else {
         return Err(RegexError::Syntax("trailing backslash at end of expression: ``".to_owned()));
     };
@@ -259,7 +241,7 @@ pub(super) fn character(source: &mut Source<'_>) -> Result<u32, RegexError> {
         '0' => Some(octal(source, 0)),
         // A single digit would be a backreference.
         '1'..='7' => source
-            .rest()
+            .rest
             .starts_with(|next: char| next.is_digit(8))
             .then(|| octal(source, u32::from(c) - u32::from('0'))),
         'x' => hexadecimal(source),
@@ -273,19 +255,17 @@ pub(super) fn character(source: &mut Source<'_>) -> Result<u32, RegexError> {
         _ => None,
     };
     found.ok_or_else(|| {
-        RegexError::syntax("invalid escape sequence", &before[..before.len() - source.rest().len()])
+        RegexError::syntax("invalid escape sequence", &before[..before.len() - source.rest.len()])
     })
 }
 
 /// Reads up to two more digits.
 fn octal(source: &mut Source<'_>, first: u32) -> u32 {
-    let mut value = first;
-    for _ in 0..2 {
-        match source.take_octal() {
-            Some(digit) => value = value * 8 + digit,
-            None => break,
-        }
-    }
+    let digits = source.rest.bytes().take(2).take_while(|byte| (b'0'..=b'7').contains(byte));
+    let (count, value) = digits.fold((0usize, first), |(count, value), digit| {
+        (count + 1, value * 8 + u32::from(digit - b'0'))
+    });
+    source.rest = &source.rest[count..];
     value
 }
 

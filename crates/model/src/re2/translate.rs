@@ -17,7 +17,7 @@ pub fn translate(pattern: &str) -> Result<String, RegexError> {
     let flags = Flags { fold: false, multi_line: false, dot_newline: true, swap_greed: false };
     let mut translator = Translator {
         whole: pattern,
-        source: Source::new(pattern),
+        source: Source { rest: pattern },
         out: String::with_capacity(pattern.len() + pattern.len() / 4),
         flags,
         groups: Vec::new(),
@@ -25,7 +25,7 @@ pub fn translate(pattern: &str) -> Result<String, RegexError> {
         repeated: None,
         names: Vec::new(),
     };
-    while !translator.source.rest().is_empty() {
+    while !translator.source.rest.is_empty() {
         translator.token()?;
     }
     if translator.groups.is_empty() {
@@ -92,7 +92,7 @@ struct Translator<'a> {
 
 impl<'a> Translator<'a> {
     fn token(&mut self) -> Result<(), RegexError> {
-        let before = self.source.rest();
+        let before = self.source.rest;
         let repeated = self.repeated.take();
         let Some(c) = self.source.next() else { return Ok(()) };
         match c {
@@ -116,9 +116,9 @@ impl<'a> Translator<'a> {
             '*' => self.repeat(before, repeated, (0, None))?,
             '+' => self.repeat(before, repeated, (1, None))?,
             '?' => self.repeat(before, repeated, (0, Some(1)))?,
-            '{' => match counts(self.source.rest()) {
+            '{' => match counts(self.source.rest) {
                 Some((range, rest)) => {
-                    self.source.set(rest);
+                    self.source.rest = rest;
                     self.repeat(before, repeated, range)?;
                 }
                 None => self.literal('{'),
@@ -165,13 +165,13 @@ impl<'a> Translator<'a> {
             return Err(RegexError::syntax("invalid escape sequence", &before[..2]));
         }
         if self.source.take("Q") {
-            let rest = self.source.rest();
+            let rest = self.source.rest;
             let (text, rest) = rest.split_once("\\E").unwrap_or((rest, ""));
             text.chars().for_each(|c| self.literal(c));
-            self.source.set(rest);
+            self.source.rest = rest;
             return Ok(());
         }
-        self.source.set(before);
+        self.source.rest = before;
         if let Some(class) = class::escaped(&mut self.source)? {
             self.folded(&format!("[{class}]"));
             return Ok(());
@@ -213,7 +213,7 @@ impl<'a> Translator<'a> {
 
     /// Reads what follows `(?`: a named group, flags, or flags with a group.
     fn perl_group(&mut self, before: &'a str) -> Result<(), RegexError> {
-        let rest = self.source.rest();
+        let rest = self.source.rest;
         if let Some(named) = rest.strip_prefix("P<").or_else(|| rest.strip_prefix('<')) {
             return self.named_group(before, named);
         }
@@ -242,7 +242,7 @@ impl<'a> Translator<'a> {
             }
             seen = true;
         }
-        let at = &before[..before.len() - self.source.rest().len()];
+        let at = &before[..before.len() - self.source.rest.len()];
         // Go uses the same error for a pattern that ends within the flags.
         Err(RegexError::syntax("invalid or unsupported Perl syntax", at))
     }
@@ -256,7 +256,7 @@ impl<'a> Translator<'a> {
             let at = &before[..before.len() - rest.len()];
             return Err(RegexError::syntax("invalid named capture", at));
         }
-        self.source.set(rest);
+        self.source.rest = rest;
         // The crate accepts no duplicate names and no names that begin with a digit.
         if name.as_bytes()[0].is_ascii_digit() || self.names.contains(&name) {
             return self.open("(");
@@ -272,7 +272,7 @@ impl<'a> Translator<'a> {
         (min, max): (u64, Option<u64>),
     ) -> Result<(), RegexError> {
         let lazy = self.source.take("?");
-        let rest = self.source.rest();
+        let rest = self.source.rest;
         let at = |from: &'a str| &from[..from.len() - rest.len()];
         let counted = before.starts_with('{');
         if counted && (min > MAX_REPEAT || max.is_some_and(|max| max > MAX_REPEAT || max < min)) {
