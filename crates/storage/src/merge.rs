@@ -45,18 +45,15 @@ pub fn cut(chunks: Vec<Chunk>, removed: TimeRange) -> Result<Vec<Chunk>, ChunkEr
         } else if !(removed.contains(range.start) && removed.contains(range.end)) {
             let mut entries = Vec::with_capacity(usize::from(chunk.count));
             decode(&chunk, &mut entries)?;
-            entries.retain(|entry| !removed.contains(entry.point.timestamp));
+            entries.retain(|(point, _)| !removed.contains(point.timestamp));
             kept.extend(encode(entries));
         }
     }
     Ok(kept)
 }
 
-/// A decoded point.
-struct Entry {
-    point: Point,
-    stamp: i64,
-}
+/// A decoded point, and when it was accepted.
+type Entry = (Point, i64);
 
 fn rises(chunks: &[Chunk]) -> bool {
     chunks.windows(2).all(|pair| pair[0].max_time < pair[1].min_time)
@@ -83,9 +80,9 @@ fn interleave(chunks: &[&Chunk]) -> Result<Vec<Chunk>, ChunkError> {
         decode(chunk, &mut entries)?;
     }
     // A stable sort keeps the order of precedence at equal times; the last point wins.
-    entries.sort_by_key(|entry| entry.point.timestamp);
+    entries.sort_by_key(|(point, _)| point.timestamp);
     entries.dedup_by(|later, kept| {
-        let same = later.point.timestamp == kept.point.timestamp;
+        let same = later.0.timestamp == kept.0.timestamp;
         if same {
             std::mem::swap(later, kept);
         }
@@ -96,15 +93,14 @@ fn interleave(chunks: &[&Chunk]) -> Result<Vec<Chunk>, ChunkError> {
 
 fn decode(chunk: &Chunk, entries: &mut Vec<Entry>) -> Result<(), ChunkError> {
     for stamped in chunk.stamped_points() {
-        let (point, stamp) = stamped?;
-        entries.push(Entry { point, stamp });
+        entries.push(stamped?);
     }
     Ok(())
 }
 
 fn encode(entries: Vec<Entry>) -> Vec<Chunk> {
     let mut builder = ChunkBuilder::default();
-    for Entry { point, stamp } in entries {
+    for (point, stamp) in entries {
         builder.push(&point, stamp);
     }
     builder.finish()

@@ -28,7 +28,7 @@ use super::flusher::WhenEmpty;
 use super::handing_down::HandingDown;
 use super::inner::Inner;
 use super::options::Options;
-use super::unsynced_records::starts_of;
+use super::unsynced_records::{Held, starts_of};
 use promkairos_model::limits::RETURN_PROBE;
 use promkairos_storage::{Level, RatePacer, StoreError};
 
@@ -198,7 +198,7 @@ impl Inner {
         let starts = if is_pending { starts_of(&self.below).await? } else { None };
         turn.hand_down(pace).await?;
         if let (true, Some(starts)) = (is_pending, starts) {
-            self.held.hold(starts, after, turn.through);
+            self.held.push(Held::new(after, turn.through, starts));
         }
         self.cut_log(turn).await
     }

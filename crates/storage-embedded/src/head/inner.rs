@@ -106,8 +106,8 @@ impl Inner {
             held: Arc::new(held),
             failures: Failures::of("a flush"),
         };
-        if let Some((starts, after, through)) = handed_down {
-            inner.held.hold(starts, after, through);
+        if let Some(handed_down) = handed_down {
+            inner.held.push(handed_down);
         }
         inner.wake_if_full();
         if failed {

@@ -23,7 +23,7 @@ use super::options::{Options, Stamps};
 use super::prepared::{Judge, Prepared};
 use super::recent_samples::{RecentSamples, Resolved};
 use super::repeater::Repeater;
-use super::unsynced_records::{UnsyncedRecords, starts_of};
+use super::unsynced_records::{Held, UnsyncedRecords, starts_of};
 use super::wal::{self, Wal, WalOptions};
 use super::wal_prefetch::{self, Change, Message, Read, undecodable};
 use promkairos_model::{Protocol, ShownSize, Target};
@@ -69,9 +69,8 @@ pub(super) struct ReadBack {
     pub(super) stamp: i64,
     /// Records that earlier processes handed down and the store below may lose.
     pub(super) held: UnsyncedRecords,
-    /// What the replay handed down and may be lost: servers before, record before the first, the
-    /// last.
-    pub(super) handed_down: Option<(Starts, u64, u64)>,
+    /// What the replay handed down and may be lost.
+    pub(super) handed_down: Option<Held>,
 }
 
 /// Opens the log and reads back the records behind `flushed`, which the store below does not have yet.
@@ -156,7 +155,8 @@ impl Replay {
         if points > 0 {
             info!(points, "read back from the log");
         }
-        let handed_down = down.uncut.zip(starts).map(|(through, starts)| (starts, after, through));
+        let handed_down = down.uncut.zip(starts);
+        let handed_down = handed_down.map(|(through, starts)| Held::new(after, through, starts));
         if let Some(through) = down.uncut {
             let cut = match handed_down {
                 Some(_) => wal.note_through(through),

@@ -95,27 +95,18 @@ impl UnsyncedRecords {
         Some((all.first()?.after, all.last()?.through))
     }
 
-    /// Holds the records behind `after` up to `through`, which the store below has acknowledged.
-    pub(super) fn hold(&self, starts: Starts, after: u64, through: u64) {
-        self.push(Held::new(after, through, starts));
-    }
-
     /// Holds records that follow all held ones.
-    fn push(&self, held: Held) {
-        {
-            let mut all = self.all.lock();
-            match all.last_mut() {
-                // Flushes may follow each other fast. Holding records for half a second less is
-                // within the margin of the period.
-                Some(last)
-                    if last.starts == held.starts
-                        && held.acknowledged - last.acknowledged < 500 =>
-                {
-                    last.through = held.through;
-                }
-                _ => all.push(held),
-            }
+    pub(super) fn push(&self, held: Held) {
+        let mut all = self.all.lock();
+        // Flushes may follow each other fast. Half a second less of holding is within the margin of the period.
+        let is_soon = |last: &&mut Held| {
+            last.starts == held.starts && held.acknowledged - last.acknowledged < 500
+        };
+        match all.last_mut().filter(is_soon) {
+            Some(last) => last.through = held.through,
+            None => all.push(held),
         }
+        drop(all);
         self.save();
         self.more.notify_one();
     }

@@ -118,9 +118,9 @@ pub(super) fn check_header(reader: &Reader, first: u64) -> Result<(), StoreError
     if reader.header.first != first {
         return Err(reader.corrupt(12, "the file's name is not that of its first record"));
     }
-    if reader.size() < reader.header.bytes {
+    if reader.size < reader.header.bytes {
         let what = format!("the file is shorter than the {} bytes it had", reader.header.bytes);
-        return Err(reader.corrupt(reader.size(), what));
+        return Err(reader.corrupt(reader.size, what));
     }
     Ok(())
 }

@@ -57,11 +57,11 @@ impl AppendError {
 
 /// A segment that takes appends.
 pub(super) struct Segment {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     file: Box<dyn LogFile>,
     header: Header,
     /// Where the next record goes.
-    end: u64,
+    pub(super) end: u64,
     /// Bytes of a failed write may lie up to here.
     littered: u64,
 }
@@ -238,16 +238,6 @@ impl Segment {
         self.header.first
     }
 
-    /// Its path.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Bytes used.
-    pub(super) fn end(&self) -> u64 {
-        self.end
-    }
-
     fn clean(&mut self) -> Result<(), AppendError> {
         if self.littered <= self.end {
             return Ok(());
@@ -315,7 +305,8 @@ pub(super) struct Reader {
     pub(super) path: PathBuf,
     pub(super) header: Header,
     pub(super) file: Box<dyn LogFile>,
-    size: u64,
+    /// Length of the file in bytes.
+    pub(super) size: u64,
     buffer: Vec<u8>,
     buffer_at: u64,
 }
@@ -357,11 +348,6 @@ impl Reader {
         let header = Header { first: 0, previous: 0, key: 0, bytes: 0 };
         let path = path.to_owned();
         Ok(Self { path, header, file, size, buffer: Vec::new(), buffer_at: 0 })
-    }
-
-    /// Length of the file in bytes.
-    pub(super) fn size(&self) -> u64 {
-        self.size
     }
 
     /// The error that names this file and an offset in it.

@@ -133,7 +133,7 @@ impl Survey {
 
     /// Examines the bytes behind the last valid record: zeros, a torn tail, or a cut file.
     fn tail(&mut self, offset: u64, what: &str, newest: bool) -> Result<(), StoreError> {
-        let size = self.reader.size();
+        let size = self.reader.size;
         let end = self.reader.last_nonzero(offset)?;
         if size < self.header.bytes {
             let loss = self.loss(offset..size, "the file is shorter than it was");
@@ -197,7 +197,7 @@ impl Survey {
     /// Adds a loss if the segment ends before the sequence that the next segment expects.
     pub(super) fn expect_last(&mut self, expected: Option<u64>) {
         let Some(expected) = expected.filter(|expected| *expected > self.last) else { return };
-        let size = self.reader.size();
+        let size = self.reader.size;
         match self.losses.last_mut().filter(|loss| loss.last.is_none()) {
             Some(loss) => loss.last = Some(expected),
             None => {

@@ -167,7 +167,7 @@ impl Writer {
         }
         self.last = round.last;
         if !round.bytes.is_empty() {
-            self.log.active_bytes.store(segment.end(), Ordering::Relaxed);
+            self.log.active_bytes.store(segment.end, Ordering::Relaxed);
         }
         if round.room > 0 {
             self.try_room(round.room)?;
@@ -198,7 +198,7 @@ impl Writer {
         let Some(segment) = self.segment.take() else { return };
         if segment.first() > self.last {
             // Without a record: the next segment may get the same name.
-            let _ = self.log.options.disk.remove(segment.path());
+            let _ = self.log.options.disk.remove(&segment.path);
             self.log.active_bytes.store(0, Ordering::Relaxed);
             return;
         }
