@@ -10,7 +10,7 @@ use crate::storage::cassandra::{self as storage_cassandra, CassandraStore};
 use crate::storage::disk::Disk;
 use crate::storage::embedded::{self, Parts};
 use crate::storage::head::wal::{self, Mark};
-use crate::storage::head::{self, Head, Stamps};
+use crate::storage::head::{self, Head};
 use crate::storage::{Pressure, SharedStore, Store, StoreError};
 use crate::telemetry::{CassandraMetrics, HeadMetrics, Metrics};
 
@@ -182,7 +182,7 @@ fn log_options(config: &Config, state: &AppState) -> head::Options {
     let log = wal_dir(&config.data_dir, &config.store);
     let options = head_options(log, &config.head, &state.metrics.head, state.pressure());
     let refuse = Some(storage_cassandra::refuse as head::Refuse);
-    head::Options { stamps: Stamps::Kept, refuse, ..options }
+    head::Options { keeps_stamps: true, refuse, ..options }
 }
 
 /// The keyspace of the log in front of Cassandra, if there is a log.

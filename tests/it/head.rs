@@ -17,7 +17,7 @@ use promkairos::limits::REFUSE_AT;
 use promkairos::model::{Matcher, Point, TimeRange, Value};
 use promkairos::storage::clusters::{Clusters, ReadCluster};
 use promkairos::storage::head::wal::{self as log, Mark, Record, WalOptions};
-use promkairos::storage::head::{Head, Options, Stamps};
+use promkairos::storage::head::{Head, Options};
 use promkairos::storage::memory::MemoryStore;
 use promkairos::storage::{
     Flush, FlushOutcome, ListSize, SelectHints, SeriesQuery, SharedStore, Stats, Store, StoreError,
@@ -410,7 +410,7 @@ async fn points_keep_the_time_of_their_acceptance_through_a_replay() {
     let below = Arc::new(Gate::default());
     below.set(Mode::NoFlush);
     let mut options = options(&dir);
-    options.stamps = Stamps::Kept;
+    options.keeps_stamps = true;
     let head = open(options.clone(), &below).await;
     for i in 0..5 {
         put(&head, &one("m", T + i, 1.0)).await;
@@ -437,7 +437,7 @@ async fn no_write_shares_its_time_with_one_of_an_earlier_flush() {
     let dir = tempfile::tempdir().expect("a folder");
     let below = Arc::new(Gate::default());
     let mut options = options(&dir);
-    options.stamps = Stamps::Kept;
+    options.keeps_stamps = true;
     let later = 5_000_000_000_000;
     let disk = options.disk.clone();
     let wal = WalOptions { dir: dir.path().into(), mark: Mark::None, segment_bytes: 1 << 16, disk };

@@ -18,7 +18,7 @@ use promkairos::model::{
 use promkairos::storage::cassandra::{self, CassandraStore};
 use promkairos::storage::clusters::{Clusters, ReadCluster};
 use promkairos::storage::embedded::{self, Parts};
-use promkairos::storage::head::{self, Head, Stamps};
+use promkairos::storage::head::{self, Head};
 use promkairos::storage::memory::MemoryStore;
 use promkairos::storage::{
     Clock, ListSize, SelectHints, SeriesQuery, SharedStore, Store, StoreError,
@@ -142,7 +142,7 @@ async fn head_over_cassandra() -> Harness {
         let (options, path) = (options.clone(), path.clone());
         Box::pin(async move {
             let below = Arc::new(open_cassandra(options).await);
-            let options = head::Options { stamps: Stamps::Kept, ..head::Options::new(path) };
+            let options = head::Options { keeps_stamps: true, ..head::Options::new(path) };
             let head = Head::open(options, below, HeadMetrics::default()).await;
             Arc::new(head.expect("a head")) as SharedStore
         }) as Opening

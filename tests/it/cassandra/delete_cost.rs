@@ -6,7 +6,7 @@ use std::sync::Arc;
 use promkairos::kairos::DataType;
 use promkairos::model::{Matcher, TimeRange};
 use promkairos::storage::clusters::{Clusters, ReadCluster};
-use promkairos::storage::head::{self, Head, Stamps};
+use promkairos::storage::head::{self, Head};
 use promkairos::storage::memory::MemoryStore;
 use promkairos::storage::{DeleteCost, SharedStore, Store, Tombstones};
 use promkairos::telemetry::HeadMetrics;
@@ -116,7 +116,7 @@ async fn clusters_add_up_and_behind_a_log_all_index_rows_stay() {
     assert_eq!(cost(&clusters, &named("up"), TimeRange::ALL).await, Some(one + one));
     assert_eq!(cost(&MemoryStore::new(), &named("up"), TimeRange::ALL).await, None);
 
-    let options = head::Options { stamps: Stamps::Kept, ..head::Options::new(folder.path()) };
+    let options = head::Options { keeps_stamps: true, ..head::Options::new(folder.path()) };
     let head = Head::open(options, store.clone(), HeadMetrics::default()).await;
     let head = head.expect("the head opens");
     // Points that are only in the log leave no tombstones.

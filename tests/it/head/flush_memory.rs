@@ -155,7 +155,7 @@ async fn replay(dir: &Path, below: &Arc<Watched>) -> Head {
     let mut options = Options::new(dir);
     options.segment_bytes = 1 << 16;
     options.flush_memory = LIMIT;
-    options.stamps = Stamps::Kept;
+    options.keeps_stamps = true;
     let metrics = below.metrics.clone();
     open_over(options, Arc::new(Fronted(below.clone())), metrics).await.expect("the head opens")
 }

@@ -54,7 +54,7 @@ use flusher::WhenEmpty;
 use inner::Inner;
 use recent_samples::{RecentSamples, hull};
 
-pub use options::{Options, Stamps};
+pub use options::Options;
 pub use prepared::Refuse;
 
 /// A store with a log and recent samples in front of another store.

@@ -11,25 +11,6 @@ use promkairos_storage::Pressure;
 use promkairos_storage::disk::Disk;
 use promkairos_storage::log_files::LogFiles;
 
-/// Whether every point keeps its acceptance time, for a store below that writes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stamps {
-    /// Points keep their acceptance time.
-    Kept,
-    /// Points do not keep it.
-    Dropped,
-}
-
-impl Stamps {
-    /// The acceptance time that a point keeps; 0 = none.
-    pub(super) fn kept(self, accepted: i64) -> i64 {
-        match self {
-            Self::Kept => accepted,
-            Self::Dropped => 0,
-        }
-    }
-}
-
 /// Settings of a head.
 #[derive(Clone)]
 pub struct Options {
@@ -53,8 +34,8 @@ pub struct Options {
     /// How long a series stays in memory at least after its last write, however many flushes
     /// follow.
     pub series_stay: Duration,
-    /// Whether points keep their acceptance times.
-    pub stamps: Stamps,
+    /// Whether points keep their acceptance times, for a store below that writes them.
+    pub keeps_stamps: bool,
     /// Series that the store below can never take are refused at once.
     pub refuse: Option<Refuse>,
     /// Memory of the process; no new series are taken while it is short.
@@ -76,7 +57,7 @@ impl Options {
             flush_backoff: (LEAST_FLUSH_RETRY, MOST_FLUSH_RETRY),
             flush_memory: 512 << 20,
             series_stay: Duration::ZERO,
-            stamps: Stamps::Dropped,
+            keeps_stamps: false,
             refuse: None,
             pressure: Arc::default(),
             disk: Arc::new(Disk),

@@ -19,7 +19,7 @@ use tracing::{info, warn};
 
 use super::blocking::blocking;
 use super::handing_down::{HandingDown, PendingDelete};
-use super::options::{Options, Stamps};
+use super::options::Options;
 use super::prepared::{Judge, Prepared};
 use super::recent_samples::{RecentSamples, Resolved};
 use super::repeater::Repeater;
@@ -40,7 +40,7 @@ struct Replay {
     /// Applies the writes.
     repeater: Repeater,
     down: HandingDown,
-    stamps: Stamps,
+    keeps_stamps: bool,
     flush_memory: u64,
     /// With more bytes in memory a snapshot is handed down.
     full_at: u64,
@@ -117,7 +117,7 @@ impl Replay {
             down: HandingDown::new(memory.clone(), below, metrics.clone()),
             repeater: Repeater::start(memory.clone(), share)?,
             memory,
-            stamps: options.stamps,
+            keeps_stamps: options.keeps_stamps,
             flush_memory,
             full_at: flush_memory,
             pressure: options.pressure.clone(),
@@ -201,7 +201,8 @@ impl Replay {
         match &read.change {
             Change::Write { protocol, rejected, message } => {
                 let write = self.decode(*protocol, message, rejected, read.sequence)?;
-                self.repeater.write(write, self.stamps.kept(read.accepted))?;
+                let stamp = if self.keeps_stamps { read.accepted } else { 0 };
+                self.repeater.write(write, stamp)?;
             }
             Change::Delete { range, matchers } => {
                 self.repeater.settle()?;

@@ -69,7 +69,7 @@ impl Inner {
         let mut order = self.order.lock();
         let accepted = order.next_stamp();
         let commit = self.wal.append(room, accepted, record)?;
-        let stamp = self.options.stamps.kept(accepted);
+        let stamp = if self.options.keeps_stamps { accepted } else { 0 };
         order.applier.push(Step::Write { commit, write, stamp, answer });
         Ok(Accepted { rejections, answered })
     }
