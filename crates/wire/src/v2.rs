@@ -123,15 +123,15 @@ impl<'a> Decoder<'a> {
         let keeps_all = !self.collector.is_strict() && !draft.is_omitted();
         let mut refs = Refs::new(std::mem::take(&mut self.refs), keeps_all);
         let mut metadata = MetadataRefs::default();
-        let (mut created, mut name) = (0, Name::OfFamily);
-        let mut has_histograms = false;
+        let mut created = 0;
+        let (mut has_histograms, mut has_others) = (false, false);
         let mut reader = Reader::new(message);
         while let Some(key) = reader.key()? {
             match key {
                 LABELS_REF => refs.push(reader.uint32()?),
                 LABELS_REFS => refs.read(reader.bytes()?)?,
                 SAMPLES => {
-                    name = Name::OfSeries;
+                    has_others = true;
                     self.collector.add_sample(&draft, sample(reader.bytes()?)?)?;
                 }
                 HISTOGRAMS => {
@@ -139,7 +139,7 @@ impl<'a> Decoder<'a> {
                     self.collector.add_histogram(&draft, reader.bytes()?)?;
                 }
                 EXEMPLARS => {
-                    name = Name::OfSeries;
+                    has_others = true;
                     self.exemplar(reader.bytes()?, &draft)?;
                 }
                 METADATA => metadata.merge(reader.bytes()?)?,
@@ -147,13 +147,13 @@ impl<'a> Decoder<'a> {
                 _ => reader.skip(key, &[1, 2, 3, 4, 5])?,
             }
         }
-        if has_histograms {
-            name = Name::OfFamily;
-        }
+        // A native histogram has the name of its family, and so has a series without points, which
+        // [`encode`](super::encode) writes for metadata.
+        let is_part = has_others && !has_histograms;
         if created != 0 {
             self.collector.set_missing_starts(&draft, created);
         }
-        let checked = self.metadata(number, &refs.kept, name, metadata)?;
+        let checked = self.metadata(number, &refs.kept, is_part, metadata)?;
         self.finish_series(draft, &refs.kept, checked)?;
         if self.says_nothing(metadata) {
             self.collector.lack_metadata(before);
@@ -259,13 +259,14 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// Merges the metadata of the series numbered `number` into its family, and returns the labels that it adds. The
-    /// inner error refuses the series: a reference is invalid.
+    /// Merges the metadata of the series numbered `number` into its family, and returns the labels that it adds.
+    /// `is_part` = the series may be one of several of its family, as those of a classic histogram are. The inner error
+    /// refuses the series: a reference is invalid.
     fn metadata(
         &mut self,
         number: u32,
         refs: &[u32],
-        name: Name,
+        is_part: bool,
         metadata: MetadataRefs,
     ) -> Result<Result<Added<'a>, RejectReason>, WireError> {
         let texts = (self.optional_symbol(metadata.help), self.optional_symbol(metadata.unit));
@@ -284,7 +285,7 @@ impl<'a> Decoder<'a> {
             return Ok(Ok(added));
         }
         let key = (reference, metadata.kind);
-        let family = family(metric, kind, name);
+        let family = family(metric, kind, is_part);
         if self.collector.omits(Target::Family(number)) {
             self.families.omitted.insert(family);
         }
@@ -336,20 +337,10 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// What a metric name names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Name {
-    /// A series, which has floats or exemplars only. A classic histogram and a summary have several.
-    OfSeries,
-    /// The family: for a native histogram, and for a series without points, which [`encode`](super::encode) writes
-    /// for metadata.
-    OfFamily,
-}
-
 /// The family of a metric of this type. The series of a classic histogram and of a summary have suffixes, as in the
 /// exposition formats of Prometheus and OpenMetrics.
-fn family(metric: &[u8], kind: MetricType, name: Name) -> &[u8] {
-    if name == Name::OfFamily {
+fn family(metric: &[u8], kind: MetricType, is_part: bool) -> &[u8] {
+    if !is_part {
         return metric;
     }
     let family = kind.parts().iter().find_map(|part| metric.strip_suffix(part.as_bytes()));
