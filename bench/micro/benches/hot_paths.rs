@@ -238,7 +238,7 @@ fn chunk(criterion: &mut Criterion) {
 fn index(criterion: &mut Criterion) {
     let all = when_timed(1_000_000, 8_000);
     let sets: Vec<Labels> = (0..all).map(labels_of_many).collect();
-    let mut index = MemoryIndex::new();
+    let mut index = MemoryIndex::default();
     (0..).zip(&sets).for_each(|(id, set)| index.add(id, set.as_ref()));
     let mut group = criterion.benchmark_group("index");
     group.sample_size(20);

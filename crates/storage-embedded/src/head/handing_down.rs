@@ -11,7 +11,7 @@ use tracing::{Instrument, info, warn};
 
 use super::blocking::blocking;
 use super::recent_samples::RecentSamples;
-use promkairos_model::{Matcher, Metadata, TimeRange};
+use promkairos_model::{Matcher, TimeRange};
 use promkairos_storage::{Flush, RatePacer, SharedStore, StoreError};
 use promkairos_telemetry::HeadMetrics;
 
@@ -70,8 +70,7 @@ impl HandingDown {
             let series = memory.flushing();
             let exemplars = memory.exemplars(&[], &TimeRange::ALL, usize::MAX)?;
             let days = memory.flushing_days(&series);
-            let metadata: Vec<(String, Metadata)> = memory.metadata().into_iter().collect();
-            Ok::<_, StoreError>((series, exemplars, days, metadata))
+            Ok::<_, StoreError>((series, exemplars, days, memory.metadata_of(None, usize::MAX)))
         };
         let (series, exemplars, days, metadata) = blocking(gather).await??;
         let count = series.len();

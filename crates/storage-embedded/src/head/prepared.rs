@@ -93,7 +93,7 @@ impl Prepared {
         flush: u32,
     ) -> (Self, Judged) {
         let entries = Vec::with_capacity(batch.series.len());
-        let mut write = Self { entries, renewals: map.renewals(), ..Self::default() };
+        let mut write = Self { entries, renewals: map.renewals, ..Self::default() };
         if let Judge::Accept { pressure, .. } = judge {
             write.room = Some(SeriesRoom::new(pressure));
         }
@@ -136,10 +136,10 @@ impl Prepared {
 
     /// Replaces the ids of its series by their current ids.
     pub(super) fn renumber(&mut self, map: &SeriesMap) {
-        if self.renewals == map.renewals() {
+        if self.renewals == map.renewals {
             return;
         }
-        self.renewals = map.renewals();
+        self.renewals = map.renewals;
         for entry in &mut self.entries {
             // The id of a new series is not renewed.
             entry.id = map.renewed(entry.id).unwrap_or(entry.id);

@@ -233,7 +233,12 @@ impl RecentSamples {
     /// Labels of the series that match and may have points in the range.
     pub(super) fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {
         let map = self.map.read();
-        let ids = present(&map, &query.matchers, &query.range)?;
+        let mut pager = map.pager();
+        let mut ids = map.matching(&query.matchers)?;
+        let gone = ids.iter().filter(|id| !pager.series(*id).may_have(&query.range));
+        let gone: RoaringBitmap = gone.collect();
+        ids -= gone;
+        drop(pager);
         let rest = |left: usize, id| left.checked_sub(map.label_bytes(id));
         let fit = ids.iter().try_fold(query.limit.bytes, rest).is_some();
         if fit && ids.len() <= query.limit.items as u64 {
@@ -295,12 +300,7 @@ impl RecentSamples {
         Ok(sorted_by_labels(found, |(labels, _)| labels.as_ref()))
     }
 
-    /// Metadata written since the last flush.
-    pub(super) fn metadata(&self) -> BTreeMap<String, Metadata> {
-        self.metadata.lock().clone()
-    }
-
-    /// Metadata of one family, or of the first families by name.
+    /// Metadata written since the last flush: of one family, or of the first families by name.
     pub(super) fn metadata_of(
         &self,
         family: Option<&str>,
@@ -459,18 +459,6 @@ impl RecentSamples {
         let map = self.map.read();
         (self.bytes() + map.bytes() as u64, self.flush_bytes(&map))
     }
-}
-
-fn present(
-    map: &SeriesMap,
-    matchers: &[Matcher],
-    range: &TimeRange,
-) -> Result<RoaringBitmap, StoreError> {
-    let mut pager = map.pager();
-    let mut ids = map.matching(matchers)?;
-    let gone: RoaringBitmap = ids.iter().filter(|id| !pager.series(*id).may_have(range)).collect();
-    ids -= gone;
-    Ok(ids)
 }
 
 /// The range that covers both.
@@ -691,7 +679,7 @@ mod tests {
             // Within one batch too.
             let batch = vec![entry("be", gauge, "Help.", ""), entry("a", counter, "", ""), changed];
             assert_eq!(write(batch).0, 3);
-            let known = memory.metadata();
+            let known = memory.metadata.lock().clone();
             let a = Metadata { kind: gauge, help: changed.help.into(), unit: changed.unit.into() };
             let be = Metadata { kind: gauge, help: "Help.".into(), unit: String::new() };
             assert_eq!(known, BTreeMap::from([("a".to_owned(), a), ("be".to_owned(), be)]));
@@ -858,7 +846,7 @@ mod tests {
             memory.begin_flush();
             // As the embedded store: an index of all labels until the end, and a run at a time.
             let (index, _, most) = counted(|| {
-                let mut index = MemoryIndex::new();
+                let mut index = MemoryIndex::default();
                 for (at, id) in (0..).zip(memory.flushing()) {
                     let run = memory.flushing_run(id).expect("it has a point");
                     index.add(at, run.labels.as_ref());
@@ -866,7 +854,7 @@ mod tests {
                 index
             });
             assert!(most as u64 <= said, "{shape:?}: {most} bytes, and {said} were said");
-            assert_eq!(index.len(), count as u64);
+            assert_eq!(index.ids().len(), count as u64);
         }
     }
 

@@ -26,7 +26,7 @@ const FEW_POINTS: u64 = 16;
 const _: () = assert!(FIRST_ENDS < MAX_CHUNK_POINTS && MAX_CHUNK_POINTS <= u8::MAX as usize);
 
 /// One series in memory.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct MemSeries {
     open: Option<OpenChunk>,
     /// Closed chunks of points in order.
@@ -70,17 +70,7 @@ pub(super) enum Taken {
 impl MemSeries {
     /// A series without points, at this position among its neighbours.
     pub(super) fn new(place: u8) -> Self {
-        Self {
-            open: None,
-            sealed: Vec::new(),
-            flushing: Vec::new(),
-            rare: None,
-            newest: None,
-            starts: false,
-            flush: 0,
-            place,
-            full_at: first_end(place),
-        }
+        Self { place, full_at: first_end(place), ..Self::default() }
     }
 
     /// Empties it, for another series at the same position.

@@ -291,9 +291,9 @@ impl Footer {
         out.extend_from_slice(&self.series.to_le_bytes());
         out.extend_from_slice(&self.points.to_le_bytes());
         out.extend_from_slice(&self.exemplars.to_le_bytes());
-        out.extend_from_slice(&self.partition.to_le_bytes());
-        out.extend_from_slice(&self.min_time.to_le_bytes());
-        out.extend_from_slice(&self.max_time.to_le_bytes());
+        for time in [self.partition, self.min_time, self.max_time] {
+            out.extend_from_slice(&time.to_le_bytes());
+        }
         out.extend_from_slice(&self.directory.offset.to_le_bytes());
         out.extend_from_slice(&self.directory.len.to_le_bytes());
         seal(&mut out, 0);
@@ -323,10 +323,7 @@ impl Footer {
             max_time: cursor.u64()? as i64,
             directory: BlockRef { offset: cursor.u64()?, len: cursor.u32()? },
         };
-        match cursor.is_empty() {
-            true => Ok(footer),
-            false => Err(Damage("the footer is too long")),
-        }
+        if cursor.is_empty() { Ok(footer) } else { Err(Damage("the footer is too long")) }
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) struct IndexedWriter {
 impl IndexedWriter {
     pub(super) fn new(target: &Target, partition: i64, id: u64) -> Self {
         let writer = PartWriter::new(target, partition, id);
-        Self { writer, index: MemoryIndex::new(), counted: 0 }
+        Self { writer, index: MemoryIndex::default(), counted: 0 }
     }
 
     /// How much its memory has grown since the last call, in bytes; approximate.

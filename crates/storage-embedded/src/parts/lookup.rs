@@ -479,7 +479,7 @@ mod tests {
         let reader = part.reader().expect("it opens");
         let Values::Sorted { values, .. } = &reader.directory.values else { panic!("not new") };
         assert!(reader.directory.series.len() > 10 && values.len() > 5);
-        let mut memory = MemoryIndex::new();
+        let mut memory = MemoryIndex::default();
         sets.iter().enumerate().for_each(|(id, set)| memory.add(id as u32, set.as_ref()));
         let memory = memory.with_values(|id, name| sets[id as usize].get(name));
         let check = |op, name: &str, value: &str| {

@@ -16,13 +16,6 @@ const HEAD: &[u8; 8] = b"pkmani\x02\n";
 /// First bytes of version 1, which does not have the time of a merge.
 const HEAD_1: &[u8; 8] = b"pkmani\x01\n";
 
-/// A version that is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Version {
-    V1,
-    V2,
-}
-
 /// The whole state of a store except the content of its parts.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Manifest {
@@ -95,11 +88,11 @@ impl Manifest {
     /// The bytes of the file.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = HEAD.to_vec();
-        put_varint(&mut out, self.next_id);
-        put_varint(&mut out, self.flushed_through);
-        put_varint(&mut out, self.last_tombstone);
-        put_varint(&mut out, self.metadata);
-        put_varint(&mut out, self.parts.len() as u64);
+        let Self { next_id, flushed_through, last_tombstone, metadata, .. } = *self;
+        for number in [next_id, flushed_through, last_tombstone, metadata, self.parts.len() as u64]
+        {
+            put_varint(&mut out, number);
+        }
         for part in &self.parts {
             // A second resolution needs a version that stores it.
             let Resolution::Raw = part.resolution;
@@ -107,10 +100,9 @@ impl Manifest {
             put_zigzag(&mut out, part.partition);
             put_varint(&mut out, part.bytes);
             put_range(&mut out, part.range);
-            put_varint(&mut out, part.series.into());
-            put_varint(&mut out, part.points);
-            put_varint(&mut out, part.exemplars);
-            put_varint(&mut out, part.cut_through);
+            for number in [part.series.into(), part.points, part.exemplars, part.cut_through] {
+                put_varint(&mut out, number);
+            }
             out.extend_from_slice(&part.footer_crc.to_le_bytes());
             put_zigzag(&mut out, part.merged);
         }
@@ -132,9 +124,10 @@ impl Manifest {
     /// Reads what [`Self::encode`] wrote, and version 1; an error says what is wrong with the bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, Damage> {
         let content = unseal(bytes)?;
-        let (version, content) = match (content.strip_prefix(HEAD), content.strip_prefix(HEAD_1)) {
-            (Some(content), _) => (Version::V2, content),
-            (_, Some(content)) => (Version::V1, content),
+        let (content, has_merges) = match (content.strip_prefix(HEAD), content.strip_prefix(HEAD_1))
+        {
+            (Some(content), _) => (content, true),
+            (_, Some(content)) => (content, false),
             (None, None) => {
                 return Err(Damage("not a manifest of version 1 or 2, which this program knows"));
             }
@@ -148,7 +141,7 @@ impl Manifest {
             ..Self::default()
         };
         for _ in 0..cursor.varint()? {
-            manifest.parts.push(decode_part(&mut cursor, version)?);
+            manifest.parts.push(decode_part(&mut cursor, has_merges)?);
         }
         for _ in 0..cursor.varint()? {
             manifest.tombstones.push(Arc::new(decode_tombstone(&mut cursor)?));
@@ -168,7 +161,7 @@ impl Manifest {
     }
 }
 
-fn decode_part(cursor: &mut Cursor<'_>, version: Version) -> Result<PartEntry, Damage> {
+fn decode_part(cursor: &mut Cursor<'_>, has_merges: bool) -> Result<PartEntry, Damage> {
     Ok(PartEntry {
         id: cursor.varint()?,
         partition: cursor.zigzag()?,
@@ -179,10 +172,7 @@ fn decode_part(cursor: &mut Cursor<'_>, version: Version) -> Result<PartEntry, D
         exemplars: cursor.varint()?,
         cut_through: cursor.varint()?,
         footer_crc: cursor.u32()?,
-        merged: match version {
-            Version::V1 => 0,
-            Version::V2 => cursor.zigzag()?,
-        },
+        merged: if has_merges { cursor.zigzag()? } else { 0 },
         resolution: Resolution::Raw,
     })
 }

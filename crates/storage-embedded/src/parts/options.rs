@@ -30,15 +30,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        let maintenance = Some(Duration::from_secs(60));
-        let clock = Clock::default();
         Self {
             retention: Duration::ZERO,
             cache_bytes: 64 << 20,
             write_bytes: 64 << 20,
             sizes: Sizes::default(),
-            maintenance,
-            clock,
+            maintenance: Some(Duration::from_secs(60)),
+            clock: Clock::default(),
             through: 0,
         }
     }

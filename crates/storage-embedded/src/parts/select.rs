@@ -186,13 +186,9 @@ fn read_frames(parts: &[Arc<Part>], places: &[FrameLocation]) -> Result<Vec<Byte
     let mut order: Vec<usize> = (0..places.len()).collect();
     order.sort_by_key(|at| (places[*at].part, places[*at].offset));
     let mut frames = vec![Bytes::new(); places.len()];
-    let mut rest = order.as_slice();
-    while let Some(first) = rest.first() {
-        let in_part = rest.iter().take_while(|at| places[**at].part == places[*first].part).count();
-        let (here, others) = rest.split_at(in_part);
-        let part = &parts[places[*first].part as usize];
+    for mut here in order.chunk_by(|a, b| places[*a].part == places[*b].part) {
+        let part = &parts[places[here[0]].part as usize];
         let file = part.file()?;
-        let mut here = here;
         while let Some(first) = here.first() {
             let start = places[*first].offset;
             let spans = here.iter().map(|at| (places[*at].offset, places[*at].len));
@@ -204,7 +200,6 @@ fn read_frames(parts: &[Arc<Part>], places: &[FrameLocation]) -> Result<Vec<Byte
             }
             here = &here[count..];
         }
-        rest = others;
     }
     Ok(frames)
 }

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::record::Record;
-use promkairos_model::{Body, WriteBatch};
+use promkairos_model::{Body, RawLabels};
 use promkairos_wire::{self, Policy, Scratch};
 
 /// Counts of the content of some records.
@@ -50,7 +50,8 @@ impl Tally {
         match promkairos_wire::decode(body, &mut self.scratch, Policy::Replay(rejected)) {
             Ok(batch) => {
                 self.counted.samples += (batch.samples.len() + batch.histograms.len()) as u64;
-                self.series.extend(hashes(&batch));
+                let series = batch.series.iter().filter(|series| !series.is_empty());
+                self.series.extend(series.map(|series| hash(series.labels)));
             }
             Err(_) => self.counted.undecoded += 1,
         }
@@ -62,11 +63,7 @@ impl Tally {
     }
 }
 
-/// Hashes of the series that are not empty; the order of labels does not count.
-fn hashes(batch: &WriteBatch<'_>) -> impl Iterator<Item = u64> {
-    let present = batch.series.iter().filter(|series| !series.is_empty());
-    present.map(|series| match series.labels.to_labels() {
-        Ok(labels) => xxh3_64(labels.as_bytes()),
-        Err(_) => xxh3_64(series.labels.as_bytes()),
-    })
+/// The order of labels does not count.
+fn hash(labels: RawLabels<'_>) -> u64 {
+    labels.to_labels().map_or(xxh3_64(labels.as_bytes()), |labels| xxh3_64(labels.as_bytes()))
 }

@@ -302,15 +302,15 @@ fn target_bytes(target: Target) -> (u8, u32) {
 }
 
 fn target_of(kind: u8, number: u32) -> Result<Target, Damage> {
-    Ok(match kind {
-        0 => Target::Series(number),
-        1 => Target::Sample(number),
-        2 => Target::Histogram(number),
-        3 => Target::Exemplar(number),
-        4 => Target::Metadata(number),
-        5 => Target::Family(number),
-        _ => return Err(IMPOSSIBLE),
-    })
+    let kinds = [
+        Target::Series,
+        Target::Sample,
+        Target::Histogram,
+        Target::Exemplar,
+        Target::Metadata,
+        Target::Family,
+    ];
+    kinds.get(usize::from(kind)).map(|kind| kind(number)).ok_or(IMPOSSIBLE)
 }
 
 #[cfg(test)]

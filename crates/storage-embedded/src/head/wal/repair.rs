@@ -77,7 +77,7 @@ pub fn repair_on(
             bound(&mut report.losses, accepted);
         }
         if last.is_none() && survey.header.previous > through {
-            survey.missing_before(through, found.state.why_late());
+            survey.missing_before(through, found.why_late);
         }
         if let Some((_, next)) = listed.peek() {
             let expected = Reader::open(disk, next).ok().map(|next| next.header.previous);
@@ -112,7 +112,7 @@ pub fn repair_on(
         report.losses.push(Loss { accepted, ..loss });
     }
     if mode == RepairMode::Apply && !report.losses.is_empty() {
-        if found.state == CheckpointState::Damaged {
+        if found.is_damaged {
             report.kept.push(keep(disk, dir, checkpoint::NAME)?);
         }
         let written = checkpoint::write(disk, dir, Checkpoint { newest, ..found.checkpoint });
@@ -121,33 +121,13 @@ pub fn repair_on(
     Ok(report)
 }
 
-/// What is wrong with a log that begins late and has no checkpoint.
-const NO_CHECKPOINT: &str =
-    "no checkpoint says what the store has; if not what came before the log begins";
-
-/// Condition of the checkpoint file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CheckpointState {
-    Sound,
-    Damaged,
-    Missing,
-}
-
-impl CheckpointState {
-    /// What is wrong with a log that begins late.
-    fn why_late(self) -> &'static str {
-        match self {
-            Self::Missing => NO_CHECKPOINT,
-            Self::Sound | Self::Damaged => "the log begins too late",
-        }
-    }
-}
-
 /// What the checkpoint and the headers of the segments say.
 struct Found {
     /// As stored, or as it must be written if it is damaged.
     checkpoint: Checkpoint,
-    state: CheckpointState,
+    is_damaged: bool,
+    /// What is wrong if the log begins late.
+    why_late: &'static str,
     /// Keys that the log may have.
     keys: Vec<u64>,
 }
@@ -163,22 +143,26 @@ impl Found {
         let headers: Vec<Option<Header>> = headers.map(|r| Some(r?.header)).collect();
         let mut keys: Vec<u64> = headers.iter().flatten().map(|header| header.key).collect();
         keys.dedup();
-        let (mut checkpoint, state) = match checkpoint::read(disk, dir) {
-            Ok(Some(stored)) => (stored, CheckpointState::Sound),
-            Ok(None) => (Checkpoint::default(), CheckpointState::Missing),
+        let (mut is_damaged, mut why_late) = (false, "the log begins too late");
+        let mut checkpoint = match checkpoint::read(disk, dir) {
+            Ok(Some(stored)) => stored,
+            Ok(None) => {
+                why_late =
+                    "no checkpoint says what the store has; if not what came before the log begins";
+                Checkpoint::default()
+            }
             Err(StoreError::Corrupt { path, what, .. }) => {
                 let file = disk.open(&path).map_err(|source| StoreError::io(&path, source))?;
                 let size = file.size().map_err(|source| StoreError::io(&path, source))?;
-                let mut loss = Loss::of(path, 0..size, &what, 1);
-                loss.last = Some(0);
-                report.losses.push(loss);
+                report.losses.push(Loss { last: Some(0), ..Loss::of(path, 0..size, &what, 1) });
                 // A replay must not skip a record that is still in the log.
                 let before = |(first, _): &(u64, PathBuf)| first.saturating_sub(1);
                 let through = match headers.first() {
                     Some(Some(header)) => header.previous,
                     _ => listed.first().map_or(0, before),
                 };
-                (Checkpoint { through, ..Checkpoint::default() }, CheckpointState::Damaged)
+                is_damaged = true;
+                Checkpoint { through, ..Checkpoint::default() }
             }
             Err(error) => return Err(error),
         };
@@ -187,6 +171,6 @@ impl Found {
         } else {
             keys.push(checkpoint.key);
         }
-        Ok(Self { checkpoint, state, keys })
+        Ok(Self { checkpoint, is_damaged, why_late, keys })
     }
 }

@@ -48,9 +48,8 @@ impl Survey {
     ) -> Result<Self, StoreError> {
         let mut losses = Vec::new();
         let mut lose_header = |what: &str| {
-            let mut loss = Loss::of(path.to_owned(), 0..HEADER_LEN as u64, what, previous + 1);
-            loss.last = Some(previous);
-            losses.push(loss);
+            let loss = Loss::of(path.to_owned(), 0..HEADER_LEN as u64, what, previous + 1);
+            losses.push(Loss { last: Some(previous), ..loss });
         };
         let reader = match Reader::open(disk, path) {
             Ok(reader) => {
@@ -142,9 +141,8 @@ impl Survey {
             // Replay cuts it off by itself.
             self.torn = Some(offset..end);
         } else if end > offset {
-            let mut loss = self.loss(offset..end, what);
-            loss.contents = self.contents(offset..end)?;
-            self.losses.push(loss);
+            let contents = self.contents(offset..end)?;
+            self.losses.push(Loss { contents, ..self.loss(offset..end, what) });
         }
         Ok(())
     }
@@ -186,11 +184,9 @@ impl Survey {
 
     /// Adds a loss: the records between `through` and this segment are gone.
     pub(super) fn missing_before(&mut self, through: u64, what: &str) {
-        let mut loss = self.loss(0..0, what);
-        loss.first = through + 1;
-        loss.last = Some(self.header.previous);
-        loss.accepted = (None, self.first_accepted);
-        self.losses.insert(0, loss);
+        let (first, last) = (through + 1, Some(self.header.previous));
+        let accepted = (None, self.first_accepted);
+        self.losses.insert(0, Loss { first, last, accepted, ..self.loss(0..0, what) });
         self.header.previous = through;
     }
 
@@ -202,9 +198,8 @@ impl Survey {
             Some(loss) => loss.last = Some(expected),
             None => {
                 let end = self.records.last().map_or(HEADER_LEN as u64, |(_, range)| range.end);
-                let mut loss = self.loss(end..size, "the segment ends too early");
-                loss.last = Some(expected);
-                self.losses.push(loss);
+                let loss = self.loss(end..size, "the segment ends too early");
+                self.losses.push(Loss { last: Some(expected), ..loss });
             }
         }
         self.last = expected;
