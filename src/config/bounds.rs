@@ -5,26 +5,21 @@ use crate::model::ShownSize;
 
 /// The bounds of a setting.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
-    least: u64,
-    most: u64,
-    unit: Unit,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Unit {
-    Number,
-    Size,
+pub(super) enum Bounds {
+    /// A number from 1 to this one.
+    Number(u64),
+    /// A size from the first to the second number of bytes.
+    Size(u64, u64),
 }
 
 /// From 1 to `most`.
 pub(super) const fn number(most: usize) -> Bounds {
-    Bounds { least: 1, most: most as u64, unit: Unit::Number }
+    Bounds::Number(most as u64)
 }
 
 /// A size from `least` to `most` bytes.
 pub(super) const fn size(least: u64, most: usize) -> Bounds {
-    Bounds { least, most: most as u64, unit: Unit::Size }
+    Bounds::Size(least, most as u64)
 }
 
 /// No upper bound.
@@ -33,7 +28,9 @@ pub(super) const ANY: usize = usize::MAX;
 impl Bounds {
     /// Refuses a value outside the bounds; the error names them.
     pub(super) fn check(self, value: u64) -> Result<(), String> {
-        match (self.least..=self.most).contains(&value) {
+        let (Self::Number(most) | Self::Size(_, most)) = self;
+        let least = if let Self::Size(least, _) = self { least } else { 1 };
+        match (least..=most).contains(&value) {
             true => Ok(()),
             false => Err(format!("must be {}", self.told())),
         }
@@ -41,22 +38,13 @@ impl Bounds {
 
     /// The bounds in words, such as `at least 8 bytes, at most 1KiB`.
     pub(super) fn told(self) -> String {
-        let is_open = self.most == ANY as u64;
-        let least = format!("at least {}", self.unit.shown(self.least));
-        let most = format!("at most {}", self.unit.shown(self.most));
-        match self.unit {
-            Unit::Number => most,
-            Unit::Size if is_open => least,
-            Unit::Size => format!("{least}, {most}"),
-        }
-    }
-}
-
-impl Unit {
-    fn shown(self, value: u64) -> String {
+        const OPEN: u64 = ANY as u64;
         match self {
-            Self::Number => value.to_string(),
-            Self::Size => ShownSize::of(value).to_string(),
+            Self::Number(most) => format!("at most {most}"),
+            Self::Size(least, OPEN) => format!("at least {}", ShownSize::of(least)),
+            Self::Size(least, most) => {
+                format!("at least {}, at most {}", ShownSize::of(least), ShownSize::of(most))
+            }
         }
     }
 }

@@ -9,11 +9,12 @@ use super::error::ConfigError;
 use super::memory::MemoryConfig;
 use super::raw::Raw;
 use super::read_cache::ReadCacheConfig;
-use super::tag_index::TagIndexConfig;
-use super::{file, ttl_by_metric};
+use super::{file, settings, tag_index, ttl_by_metric};
 use crate::model::Secret;
-use crate::storage::cassandra::Replication;
+use crate::storage::cassandra::{Compression, Consistency, Replication, TagIndexOptions};
 pub use tls::TlsConfig;
+
+const WRITE_CONSISTENCY: &str = "cassandra-write-consistency";
 
 /// How to reach Cassandra, and how to read and write there.
 #[derive(Debug, Clone)]
@@ -34,8 +35,8 @@ pub struct CassandraConfig {
     pub credentials: Option<Credentials>,
     /// Encryption; `None` = none.
     pub tls: Option<TlsConfig>,
-    /// Compression of the connections.
-    pub compression: Compression,
+    /// Compression of the connections; `None` = none.
+    pub compression: Option<Compression>,
     /// Timeout of a write or of one page of a read, retries included.
     pub request_timeout: Duration,
     /// Statements in flight at once; at least 1.
@@ -49,7 +50,7 @@ pub struct CassandraConfig {
     /// Retention of the metrics whose names match; zero = for ever.
     pub ttl_by_metric: Vec<(String, Duration)>,
     /// Which tags are indexed.
-    pub tag_index: TagIndexConfig,
+    pub tag_index: TagIndexOptions,
     /// Clusters that hold older data.
     pub read_clusters: Vec<ReadClusterConfig>,
     /// The cluster for metadata; `None` = this one.
@@ -69,27 +70,6 @@ pub struct ReadClusterConfig {
     pub cassandra: CassandraConfig,
 }
 
-/// How many replicas must have answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Consistency {
-    /// One replica.
-    One,
-    /// Two replicas.
-    Two,
-    /// Three replicas.
-    Three,
-    /// More than half of all replicas.
-    Quorum,
-    /// All replicas.
-    All,
-    /// More than half of the replicas in the local data centre.
-    LocalQuorum,
-    /// More than half of the replicas in each data centre; for writes only.
-    EachQuorum,
-    /// One replica in the local data centre.
-    LocalOne,
-}
-
 /// User and password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credentials {
@@ -101,58 +81,47 @@ pub struct Credentials {
     pub file: PathBuf,
 }
 
-/// Compression of the connections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compression {
-    /// None.
-    None,
-    /// LZ4.
-    Lz4,
-    /// Snappy.
-    Snappy,
-}
-
 impl CassandraConfig {
     /// The same settings for another keyspace at `host[:port]`, comma-separated; an error says what
     /// is wrong with these arguments.
     pub fn elsewhere(&self, hosts: &str, keyspace: &str) -> Result<Self, String> {
-        let contact_points = parse_contact_points(hosts)?;
-        check_keyspace(keyspace)?;
-        Ok(Self { contact_points, keyspace: keyspace.to_owned(), ..self.clone() })
+        let (contact_points, keyspace) = (parse_contact_points(hosts)?, parse_keyspace(keyspace)?);
+        Ok(Self { contact_points, keyspace, ..self.clone() })
     }
 
     /// One cluster, without the others.
     pub(super) fn from_raw(raw: &Raw) -> Result<Self, ConfigError> {
-        let max_in_flight = raw.required("cassandra-max-in-flight");
-        let max_in_flight = match max_in_flight.parse() {
-            Ok(number @ 1..=32_768) => number,
-            _ => return Err(raw.refuse("cassandra-max-in-flight", "must be from 1 to 32768")),
+        let memory = MemoryConfig::from_raw(raw)?;
+        let max_in_flight = |text: &str| match text.parse() {
+            Ok(number @ 1..=32_768) => Ok(number),
+            _ => Err("must be from 1 to 32768"),
         };
-        let request_timeout = raw.positive("cassandra-request-timeout")?;
         Ok(Self {
-            contact_points: contact_points(raw)?,
-            keyspace: keyspace(raw)?,
-            replication: replication(raw)?,
+            max_in_flight: raw.parsed("cassandra-max-in-flight", max_in_flight)?,
+            request_timeout: raw.positive("cassandra-request-timeout")?,
+            contact_points: raw.parsed("cassandra-contact-points", parse_contact_points)?,
+            keyspace: raw.parsed("cassandra-keyspace", parse_keyspace)?,
+            replication: raw.parsed("cassandra-replication", parse_replication)?,
             local_datacenter: raw.get("cassandra-local-datacenter").map(str::to_owned),
             read_consistency: read_consistency(raw)?,
-            write_consistency: consistency(raw, "cassandra-write-consistency")?,
+            write_consistency: consistency(raw, WRITE_CONSISTENCY)?,
             credentials: credentials(raw)?,
             tls: TlsConfig::from_raw(raw)?,
-            compression: raw.choice(
-                "cassandra-compression",
-                &[
-                    ("none", Compression::None),
-                    ("lz4", Compression::Lz4),
-                    ("snappy", Compression::Snappy),
-                ],
+            compression: match raw.word("cassandra-compression")? {
+                "lz4" => Some(Compression::Lz4),
+                "snappy" => Some(Compression::Snappy),
+                _ => None,
+            },
+            series_cache_bytes: memory.size_or(
+                raw,
+                "cassandra-series-cache",
+                memory.series_cache(),
+                1,
             )?,
-            request_timeout,
-            max_in_flight,
-            series_cache_bytes: series_cache(raw)?,
             read_cache: ReadCacheConfig::from_raw(raw)?,
             keep_unsynced: keep_unsynced(raw)?,
             ttl_by_metric: ttl_by_metric::from_raw(raw)?,
-            tag_index: TagIndexConfig::from_raw(raw)?,
+            tag_index: tag_index::from_raw(raw)?,
             read_clusters: Vec::new(),
             metadata_cluster: None,
         })
@@ -165,18 +134,6 @@ fn keep_unsynced(raw: &Raw) -> Result<Option<Duration>, ConfigError> {
         "auto" => Ok(None),
         _ => raw.duration(NAME).map(Some),
     }
-}
-
-fn series_cache(raw: &Raw) -> Result<usize, ConfigError> {
-    const NAME: &str = "cassandra-series-cache";
-    let memory = MemoryConfig::from_raw(raw)?;
-    let bytes = memory.size_or(raw, NAME, memory.series_cache(), 1)?;
-    usize::try_from(bytes).map_err(|_| raw.refuse(NAME, "is more than this machine can address"))
-}
-
-fn contact_points(raw: &Raw) -> Result<Vec<String>, ConfigError> {
-    const NAME: &str = "cassandra-contact-points";
-    parse_contact_points(raw.required(NAME)).map_err(|reason| raw.refuse(NAME, reason))
 }
 
 fn parse_contact_points(text: &str) -> Result<Vec<String>, String> {
@@ -196,14 +153,7 @@ fn parse_contact_points(text: &str) -> Result<Vec<String>, String> {
     Ok(points)
 }
 
-fn keyspace(raw: &Raw) -> Result<String, ConfigError> {
-    const NAME: &str = "cassandra-keyspace";
-    let name = raw.required(NAME);
-    check_keyspace(name).map_err(|reason| raw.refuse(NAME, reason))?;
-    Ok(name.to_owned())
-}
-
-fn check_keyspace(name: &str) -> Result<(), &'static str> {
+fn parse_keyspace(name: &str) -> Result<String, &'static str> {
     let valid = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || name.len() > 48 || !valid {
         return Err("must be a letter and up to 47 letters, digits or underscores");
@@ -212,21 +162,20 @@ fn check_keyspace(name: &str) -> Result<(), &'static str> {
     if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
         return Err("must be in lower case, as KairosDB and cqlsh take a name without quotes");
     }
-    Ok(())
+    Ok(name.to_owned())
 }
 
 /// A number, `dc1=3,dc2=2` (or `dc1:3,dc2:2`), or the map as CQL writes it.
-fn replication(raw: &Raw) -> Result<Replication, ConfigError> {
-    const NAME: &str = "cassandra-replication";
-    let refused = || raw.refuse(NAME, "must be a number, dc1=3,dc2=2, or a replication map of CQL");
-    let text = raw.required(NAME).trim();
+fn parse_replication(text: &str) -> Result<Replication, &'static str> {
+    const FORM: &str = "must be a number, dc1=3,dc2=2, or a replication map of CQL";
+    let text = text.trim();
     if let Ok(copies @ 1..) = text.parse() {
         return Ok(Replication::Simple(copies));
     }
     let map = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
     let (mut class, mut datacenters) = (None, Vec::new());
     for pair in map.unwrap_or(text).split(',') {
-        let (key, value) = pair.split_once(['=', ':']).ok_or_else(refused)?;
+        let (key, value) = pair.split_once(['=', ':']).ok_or(FORM)?;
         let unquoted = |text: &'_ str| text.trim().trim_matches(['\'', '"']).to_owned();
         let (key, value) = (unquoted(key), unquoted(value));
         if map.is_some() && key == "class" {
@@ -235,7 +184,7 @@ fn replication(raw: &Raw) -> Result<Replication, ConfigError> {
         }
         match value.parse() {
             Ok(copies @ 1..) if is_datacenter(&key) => datacenters.push((key, copies)),
-            _ => return Err(refused()),
+            _ => return Err(FORM),
         }
     }
     match (class.as_deref(), datacenters.as_slice()) {
@@ -244,7 +193,7 @@ fn replication(raw: &Raw) -> Result<Replication, ConfigError> {
         }
         (Some("NetworkTopologyStrategy"), [_, ..]) => Ok(Replication::ByDatacenter(datacenters)),
         (None, [_, ..]) if map.is_none() => Ok(Replication::ByDatacenter(datacenters)),
-        _ => Err(refused()),
+        _ => Err(FORM),
     }
 }
 
@@ -263,20 +212,18 @@ fn read_consistency(raw: &Raw) -> Result<Consistency, ConfigError> {
     }
 }
 
+/// The level of a setting. Both settings know the words for writes.
 fn consistency(raw: &Raw, name: &'static str) -> Result<Consistency, ConfigError> {
-    raw.choice(
-        name,
-        &[
-            ("ONE", Consistency::One),
-            ("TWO", Consistency::Two),
-            ("THREE", Consistency::Three),
-            ("QUORUM", Consistency::Quorum),
-            ("ALL", Consistency::All),
-            ("LOCAL_QUORUM", Consistency::LocalQuorum),
-            ("EACH_QUORUM", Consistency::EachQuorum),
-            ("LOCAL_ONE", Consistency::LocalOne),
-        ],
-    )
+    Ok(match raw.word_of(name, settings::words(WRITE_CONSISTENCY))? {
+        "ONE" => Consistency::One,
+        "TWO" => Consistency::Two,
+        "THREE" => Consistency::Three,
+        "QUORUM" => Consistency::Quorum,
+        "ALL" => Consistency::All,
+        "EACH_QUORUM" => Consistency::EachQuorum,
+        "LOCAL_ONE" => Consistency::LocalOne,
+        _ => Consistency::LocalQuorum,
+    })
 }
 
 fn credentials(raw: &Raw) -> Result<Option<Credentials>, ConfigError> {
@@ -463,7 +410,10 @@ mod tests {
         let [a, b] = &config.read_clusters[..] else { panic!("{config:?}") };
         assert_eq!((&*a.name, a.start, a.end), ("a", Some(1_000), Some(994_273_680_000)));
         assert_eq!(a.cassandra.contact_points, ["x:1", "y:9042"]);
-        assert_eq!((&*a.cassandra.keyspace, a.cassandra.compression), ("now", Compression::Lz4));
+        assert_eq!(
+            (&*a.cassandra.keyspace, a.cassandra.compression),
+            ("now", Some(Compression::Lz4))
+        );
         assert_eq!(a.cassandra.tag_index.metrics["m"].len(), 1);
         // Settings of one cluster are not inherited by another.
         assert!(a.cassandra.tls.is_none() && a.cassandra.local_datacenter.is_none());

@@ -13,6 +13,7 @@
 
 use clap::ArgMatches;
 use jiff::Timestamp;
+use serde_json::Value;
 
 use super::arguments::nearest;
 use super::cassandra::{CassandraConfig, ReadClusterConfig};
@@ -20,7 +21,7 @@ use super::error::{ConfigError, Shown};
 use super::keys::{Key, KeyTable, REFUSED};
 use super::raw::Raw;
 use super::settings;
-use super::table::{EntryError, below, value_of};
+use super::table::{EntryError, below};
 
 /// The settings' names.
 const READ: &str = "cassandra-read-clusters";
@@ -104,7 +105,7 @@ fn key(&(name, setting, unsaid): &(&'static str, &'static str, Unsaid)) -> Key {
     Key { name, help: format!("As --{setting}, for this cluster").into(), unsaid }
 }
 
-type Table = serde_json::Map<String, serde_json::Value>;
+type Table = serde_json::Map<String, Value>;
 
 impl CassandraConfig {
     /// Loads only the settings of Cassandra, whichever store is chosen.
@@ -115,24 +116,22 @@ impl CassandraConfig {
     /// The cluster that is written to, with the other clusters.
     pub(super) fn with_clusters(raw: &Raw) -> Result<Self, ConfigError> {
         let write = Self::from_raw(raw)?;
+        let read = raw.structured(READ, FORM_OF_READ, |value| read_clusters(raw, &value))?;
+        let metadata =
+            raw.structured(METADATA, FORM_OF_METADATA, |value| metadata_cluster(raw, &value))?;
         Ok(Self {
-            read_clusters: read_clusters(raw)?,
-            metadata_cluster: metadata_cluster(raw)?,
+            read_clusters: read.unwrap_or_default(),
+            metadata_cluster: metadata.map(Box::new),
             ..write
         })
     }
 }
 
-/// The clusters with older data.
-fn read_clusters(raw: &Raw) -> Result<Vec<ReadClusterConfig>, ConfigError> {
-    let Some(text) = raw.get(READ) else { return Ok(Vec::new()) };
-    parse_read_clusters(raw, text.trim()).map_err(|error| raw.refuse_entry(READ, &error))
-}
+const FORM_OF_READ: &str = "must be a list of tables, each with name and contact_points";
 
-fn parse_read_clusters(raw: &Raw, text: &str) -> Result<Vec<ReadClusterConfig>, EntryError> {
-    const FORM: &str = "must be a list of tables, each with name and contact_points";
-    let value = value_of(text, FORM)?;
-    let tables = value.as_array().ok_or_else(|| EntryError::new("", FORM))?;
+/// The clusters with older data.
+fn read_clusters(raw: &Raw, value: &Value) -> Result<Vec<ReadClusterConfig>, EntryError> {
+    let tables = value.as_array().ok_or_else(|| EntryError::new("", FORM_OF_READ))?;
     let mut clusters: Vec<ReadClusterConfig> = Vec::new();
     for (at, table) in tables.iter().enumerate() {
         let path = format!("[{at}]");
@@ -165,19 +164,14 @@ fn read_cluster(raw: &Raw, path: &str, mut table: Table) -> Result<ReadClusterCo
     Ok(ReadClusterConfig { name, start, end, cassandra })
 }
 
+const FORM_OF_METADATA: &str = "must be a table with contact_points";
+
 /// The cluster for metadata.
-fn metadata_cluster(raw: &Raw) -> Result<Option<Box<CassandraConfig>>, ConfigError> {
-    const FORM: &str = "must be a table with contact_points";
-    let Some(text) = raw.get(METADATA) else { return Ok(None) };
-    let parsed = || {
-        let value = value_of(text.trim(), FORM)?;
-        let table = value.as_object().cloned();
-        let mut table = table.ok_or_else(|| EntryError::new("", FORM))?;
-        text_entry(&mut table, "", IDLE_NAME.name)?;
-        cluster(raw, "", table, &OF_METADATA)
-    };
-    let cluster = parsed().map_err(|error| raw.refuse_entry(METADATA, &error))?;
-    Ok(Some(Box::new(cluster)))
+fn metadata_cluster(raw: &Raw, value: &Value) -> Result<CassandraConfig, EntryError> {
+    let table = value.as_object().cloned();
+    let mut table = table.ok_or_else(|| EntryError::new("", FORM_OF_METADATA))?;
+    text_entry(&mut table, "", IDLE_NAME.name)?;
+    cluster(raw, "", table, &OF_METADATA)
 }
 
 /// The settings of the write cluster, overridden by the entries of a table. `others` are the
@@ -229,8 +223,8 @@ fn of_entry(path: &str, error: &ConfigError) -> EntryError {
 }
 
 /// The text of the setting that an entry becomes.
-fn text_of(path: &str, key: &str, value: serde_json::Value) -> Result<String, EntryError> {
-    use serde_json::Value::{Array, Bool, Object, String as Text};
+fn text_of(path: &str, key: &str, value: Value) -> Result<String, EntryError> {
+    use Value::{Array, Bool, Object, String as Text};
     let refused = |reason| EntryError::new(below(path, key), reason);
     match value {
         Text(text) => Ok(text),

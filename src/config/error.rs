@@ -3,7 +3,7 @@
 //! A value that may be a secret, a list or a table is not repeated.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Why the settings are refused. Each is one line.
 #[derive(Debug, thiserror::Error)]
@@ -16,19 +16,9 @@ pub enum ConfigError {
         /// Why.
         source: std::io::Error,
     },
-    /// A file that is not TOML, or not of the form expected.
+    /// A file that is not TOML or YAML, not of the form expected, or not supported.
     #[error("{path}:{line}: {reason}", path = path.display())]
-    Toml {
-        /// The file.
-        path: PathBuf,
-        /// Line, from 1.
-        line: usize,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A web configuration that is not YAML, not of the form expected, or not supported.
-    #[error("{path}:{line}: {reason}", path = path.display())]
-    Web {
+    Content {
         /// The file.
         path: PathBuf,
         /// Line, from 1.
@@ -126,17 +116,12 @@ impl fmt::Display for Origin {
             Self::Flag => f.write_str("the command line"),
             Self::Environment => f.write_str("the environment"),
             Self::File { path, line } => write!(f, "{}:{line}", path.display()),
-            Self::KairosDb { path, entry, line } => write!(f, "{entry} in {}", place(path, *line)),
+            Self::KairosDb { path, entry, line } => {
+                write!(f, "{entry} in {}", path.display())?;
+                line.map_or(Ok(()), |line| write!(f, ":{line}"))
+            }
             Self::Default => f.write_str("nobody"),
         }
-    }
-}
-
-/// A file, and the line if it is known.
-fn place(path: &Path, line: Option<u32>) -> String {
-    match line {
-        Some(line) => format!("{}:{line}", path.display()),
-        None => path.display().to_string(),
     }
 }
 
@@ -153,24 +138,20 @@ pub enum Shown {
 /// A setting with its value as written, or with the entry of it.
 fn describe(name: &str, shown: &Shown, origin: &Origin) -> String {
     let key = name.replace('-', "_");
-    let variable = || format!("PROMKAIROS_{}", key.to_ascii_uppercase());
+    let after = |separator: &str| match shown {
+        Shown::Value(value) => format!("{separator}{value:?}"),
+        Shown::Entry(entry) => entry.clone(),
+    };
     match (origin, shown) {
-        (Origin::Flag, Shown::Value(value)) => format!("--{name} {value:?}"),
-        (Origin::Environment, Shown::Value(value)) => format!("{}={value:?}", variable()),
-        (Origin::Environment, Shown::Entry(entry)) => format!("{}{entry}", variable()),
-        (Origin::File { path, line }, Shown::Value(value)) => {
-            format!("{key} = {value:?} in {}:{line}", path.display())
-        }
-        (Origin::File { path, line }, Shown::Entry(entry)) => {
-            format!("{key}{entry} in {}:{line}", path.display())
-        }
-        (Origin::KairosDb { path, entry, line }, Shown::Value(value)) => {
-            format!("{value:?} of {entry} in {} for --{name}", place(path, *line))
-        }
-        (Origin::KairosDb { path, entry, line }, Shown::Entry(at)) => {
-            format!("{entry} in {} for --{name}{at}", place(path, *line))
-        }
         (Origin::Default, Shown::Value(_)) => format!("--{name}"),
-        (Origin::Flag | Origin::Default, Shown::Entry(entry)) => format!("--{name}{entry}"),
+        (Origin::Flag | Origin::Default, _) => format!("--{name}{}", after(" ")),
+        (Origin::Environment, _) => {
+            format!("PROMKAIROS_{}{}", key.to_ascii_uppercase(), after("="))
+        }
+        (Origin::File { .. }, _) => format!("{key}{} in {origin}", after(" = ")),
+        (Origin::KairosDb { .. }, Shown::Value(value)) => {
+            format!("{value:?} of {origin} for --{name}")
+        }
+        (Origin::KairosDb { .. }, Shown::Entry(entry)) => format!("{origin} for --{name}{entry}"),
     }
 }

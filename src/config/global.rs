@@ -7,10 +7,12 @@
 //! As text, the table of labels may be written as TOML or as JSON. Nothing is scraped or evaluated
 //! here: clients can ask for the intervals at which the senders do.
 
+use serde_json::Value;
+
 use super::error::ConfigError;
 use super::keys::{Key, KeyTable};
 use super::raw::Raw;
-use super::table::{EntryError, below, value_of};
+use super::table::{EntryError, below};
 use crate::api::GlobalConfig;
 use crate::limits::LABEL_LIMITS;
 use crate::model::{Labels, METRIC_NAME};
@@ -19,9 +21,8 @@ use crate::model::{Labels, METRIC_NAME};
 const LABELS: &str = "external-labels";
 
 pub(super) fn from_raw(raw: &Raw) -> Result<GlobalConfig, ConfigError> {
-    let labels = raw.get(LABELS).map_or(Ok(Labels::default()), parse);
     Ok(GlobalConfig {
-        external_labels: labels.map_err(|error| raw.refuse_entry(LABELS, &error))?,
+        external_labels: raw.structured(LABELS, FORM, parse)?.unwrap_or_default(),
         scrape_interval: raw.positive("scrape-interval")?,
         evaluation_interval: raw.positive("evaluation-interval")?,
     })
@@ -38,9 +39,9 @@ pub(super) fn table() -> KeyTable {
     }
 }
 
-fn parse(text: &str) -> Result<Labels, EntryError> {
-    const FORM: &str = "must be a table of names of labels with values";
-    let value = value_of(text.trim(), FORM)?;
+const FORM: &str = "must be a table of names of labels with values";
+
+fn parse(value: Value) -> Result<Labels, EntryError> {
     let table = value.as_object().ok_or_else(|| EntryError::new("", FORM))?;
     let (mut pairs, mut bytes) = (Vec::new(), 0);
     for (name, value) in table {

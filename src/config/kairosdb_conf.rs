@@ -9,6 +9,8 @@ mod values;
 
 use std::path::{Path, PathBuf};
 
+use serde_json::Value as Json;
+
 use super::error::ConfigError;
 use super::file;
 use super::table::{self, Lines};
@@ -59,8 +61,8 @@ impl Read {
 /// The path below an entry, with the keys of promkairos' tables.
 fn ours(path: &str) -> String {
     let Some((before, key)) = path.rsplit_once('.') else { return path.to_owned() };
-    match CLUSTER.iter().find(|(theirs, _)| *theirs == key) {
-        Some((_, ours)) => format!("{before}.{ours}"),
+    match CLUSTER.iter().find(|(theirs, ..)| *theirs == key) {
+        Some((_, ours, _)) => format!("{before}.{ours}"),
         None => path.to_owned(),
     }
 }
@@ -68,18 +70,9 @@ fn ours(path: &str) -> String {
 /// The section of the file that is read.
 const DATASTORE: [&str; 3] = ["kairosdb", "datastore", "cassandra"];
 
-/// Text entries of the write cluster, and the settings that they become.
-const TEXTS: [(&str, &str); 5] = [
-    ("keyspace", "cassandra-keyspace"),
-    ("replication", "cassandra-replication"),
-    ("local_dc_name", "cassandra-local-datacenter"),
-    ("read_consistency_level", "cassandra-read-consistency"),
-    ("write_consistency_level", "cassandra-write-consistency"),
-];
-
-/// The list of indexed metrics, and the setting that it becomes.
-const INDEXED: (&str, &str) =
-    ("tag_indexed_row_key_lookup_metrics", "tag-indexed-row-key-lookup-metrics");
+/// The list of hosts, and the list of indexed metrics.
+const HOSTS: &str = "cql_host_list";
+const INDEXED: &str = "tag_indexed_row_key_lookup_metrics";
 
 /// The settings that other clusters become.
 const READ_CLUSTERS: &str = "cassandra-read-clusters";
@@ -184,31 +177,40 @@ fn setting(path: &str, value: &Value<'_>) -> Result<Option<(&'static str, String
         let seconds = value.text().and_then(|text| text.parse::<i64>().ok()).ok_or(SECONDS)?;
         return Ok(Some(("retention", format!("{seconds}s"))));
     }
-    let Some(entry) = path.strip_prefix("write_cluster.") else { return Ok(None) };
-    if entry == "cql_host_list" {
-        let hosts = names(value).ok_or(LIST)?;
-        return Ok(Some(("cassandra-contact-points", hosts.join(","))));
-    }
-    if entry == INDEXED.0 {
-        return Ok(Some((INDEXED.1, indexed(value).ok_or(NAMES)?.to_string())));
-    }
-    let Some((_, name)) = TEXTS.iter().find(|(key, _)| *key == entry) else { return Ok(None) };
-    Ok(Some((name, value.text().ok_or(TEXT)?.to_owned())))
+    let entry = path.strip_prefix("write_cluster.").unwrap_or_default();
+    let known = CLUSTER.iter().find(|(theirs, ..)| *theirs == entry);
+    let Some((_, _, Some(setting))) = known else { return Ok(None) };
+    let text = match (entry, json_of(entry, value)?) {
+        (_, Json::String(text)) => text,
+        (HOSTS, _) => names(value).unwrap_or_default().join(","),
+        (_, list) => list.to_string(),
+    };
+    Ok(Some((setting, text)))
 }
 
-/// Entries of another cluster, and the entries of promkairos' tables that they become.
-const CLUSTER: [(&str, &str); 10] = [
-    ("name", "name"),
-    ("keyspace", "keyspace"),
-    ("cql_host_list", "contact_points"),
-    ("replication", "replication"),
-    ("local_dc_name", "local_datacenter"),
-    ("read_consistency_level", "read_consistency"),
-    ("write_consistency_level", "write_consistency"),
-    (INDEXED.0, INDEXED.0),
-    ("start_time", "start"),
-    ("end_time", "end"),
+/// Entries of a cluster, the entries of promkairos' tables of other clusters that they become, and the settings that
+/// they become for the write cluster.
+const CLUSTER: [(&str, &str, Option<&str>); 10] = [
+    ("name", "name", None),
+    ("keyspace", "keyspace", Some("cassandra-keyspace")),
+    (HOSTS, "contact_points", Some("cassandra-contact-points")),
+    ("replication", "replication", Some("cassandra-replication")),
+    ("local_dc_name", "local_datacenter", Some("cassandra-local-datacenter")),
+    ("read_consistency_level", "read_consistency", Some("cassandra-read-consistency")),
+    ("write_consistency_level", "write_consistency", Some("cassandra-write-consistency")),
+    (INDEXED, INDEXED, Some("tag-indexed-row-key-lookup-metrics")),
+    ("start_time", "start", None),
+    ("end_time", "end", None),
 ];
+
+/// The value of an entry of a cluster in the form of promkairos' tables; the error says what it must be.
+fn json_of(entry: &str, value: &Value<'_>) -> Result<Json, &'static str> {
+    match entry {
+        HOSTS => names(value).map(Into::into).ok_or(LIST),
+        INDEXED => indexed(value).ok_or(NAMES),
+        _ => value.text().map(Into::into).ok_or(TEXT),
+    }
+}
 
 /// The setting that clusters other than the write cluster become.
 fn other_clusters(
@@ -227,15 +229,14 @@ fn other_clusters(
                 table.entry("name").or_insert_with(|| "default".into());
                 tables.push(table);
             }
-            let list: serde_json::Value = tables.into();
-            Ok((list != serde_json::json!([])).then(|| (READ_CLUSTERS, list.to_string())))
+            Ok((!tables.is_empty()).then(|| (READ_CLUSTERS, Json::from(tables).to_string())))
         }
         ("meta_cluster", cluster) if !cluster.is_null() => {
             let mut table = cluster_table(path, cluster, ignored)?;
             for entry in ["start", "end"] {
                 table.remove(entry);
             }
-            Ok(Some((METADATA_CLUSTER, serde_json::Value::from(table).to_string())))
+            Ok(Some((METADATA_CLUSTER, Json::from(table).to_string())))
         }
         _ => Ok(None),
     }
@@ -245,30 +246,26 @@ fn cluster_table(
     path: &str,
     cluster: &Value<'_>,
     ignored: &mut Vec<String>,
-) -> Result<serde_json::Map<String, serde_json::Value>, Wrong> {
+) -> Result<serde_json::Map<String, Json>, Wrong> {
     let wrong = |path: &str, must| Wrong { path: path.to_owned(), must };
     if cluster.table().is_none() {
         return Err(wrong(path, TABLE));
     }
     let mut table = serde_json::Map::new();
     for (entry, value) in leaves(cluster) {
-        let known = CLUSTER.iter().find(|(key, _)| *key == entry);
+        let known = CLUSTER.iter().find(|(theirs, ..)| *theirs == entry);
         let path = format!("{path}.{entry}");
-        let Some((_, key)) = known.filter(|_| !value.is_null()) else {
+        let Some((_, ours, _)) = known.filter(|_| !value.is_null()) else {
             ignored.push(path);
             continue;
         };
-        let (value, must) = match entry.as_str() {
-            "cql_host_list" => (names(value).map(Into::into), LIST),
-            entry if entry == INDEXED.0 => (indexed(value), NAMES),
-            _ => (value.text().map(Into::into), TEXT),
-        };
-        table.insert((*key).to_owned(), value.ok_or_else(|| wrong(&path, must))?);
+        let value = json_of(&entry, value).map_err(|must| wrong(&path, must))?;
+        table.insert((*ours).to_owned(), value);
     }
     Ok(table)
 }
 
-fn indexed(value: &Value<'_>) -> Option<serde_json::Value> {
+fn indexed(value: &Value<'_>) -> Option<Json> {
     let Some(table) = value.table() else { return names(value).map(Into::into) };
     let pairs =
         table.iter().map(|(metric, tags)| Some(((*metric).to_owned(), names(tags)?.into())));
@@ -286,7 +283,7 @@ fn leaves<'v, 'a>(table: &'v Value<'a>) -> Vec<(String, &'v Value<'a>)> {
     let mut found = Vec::new();
     let mut open = vec![(String::new(), table)];
     while let Some((path, value)) = open.pop() {
-        let is_one = path == "meta_cluster" || path.ends_with(INDEXED.0);
+        let is_one = path == "meta_cluster" || path.ends_with(INDEXED);
         match value.table().filter(|_| !is_one) {
             Some(table) => open.extend(table.iter().map(|(key, value)| (below(&path, key), value))),
             None => found.push((path, value)),
@@ -298,8 +295,7 @@ fn leaves<'v, 'a>(table: &'v Value<'a>) -> Vec<(String, &'v Value<'a>)> {
 
 /// The path of an entry; a key that is not a plain name is put between quotes.
 fn below(path: &str, key: &str) -> String {
-    let path = table::below(path, key);
-    path.strip_prefix('.').map(str::to_owned).unwrap_or(path)
+    table::below(path, key).trim_start_matches('.').to_owned()
 }
 
 fn add_lines(lines: &mut Lines, path: String, value: &Value<'_>) {
@@ -341,7 +337,10 @@ mod tests {
                 ("cassandra-contact-points", "a:1,b"),
                 ("cassandra-keyspace", "k2"),
                 ("cassandra-read-consistency", "ONE"),
-                (INDEXED.1, "{\"a.b\":[],\"m\":[\"tag1\"],\"n\":[\"*\"]}"),
+                (
+                    "tag-indexed-row-key-lookup-metrics",
+                    "{\"a.b\":[],\"m\":[\"tag1\"],\"n\":[\"*\"]}"
+                ),
             ]
         );
         assert_eq!(ignored, ["simultaneous_cql_queries", "write_cluster.auth.user_name"]);

@@ -23,22 +23,23 @@ pub(super) fn from_raw(raw: &Raw, memory: &MemoryConfig) -> Result<LimitsConfig,
 fn lists(raw: &Raw, memory: &MemoryConfig) -> Result<ListLimits, ConfigError> {
     const SIZE: &str = "max-label-results-size";
     // An item that does not fit would hide all items after it.
-    const LEAST: u64 = 2 * LABEL_LIMITS.total_bytes as u64;
+    const LEAST: usize = 2 * LABEL_LIMITS.total_bytes;
     const AT_ONCE: &str = "label-max-concurrency";
     let at_once = raw.count(AT_ONCE, 1)?;
     let most = memory.queries() / at_once as u64;
-    if most < LEAST {
+    if most < LEAST as u64 {
         let least = ShownSize::of(LEAST);
         let why = format!("as many answers of {least} must fit into half of memory-limit");
         return Err(raw.refuse(AT_ONCE, why));
     }
-    let bytes = memory.size_or(raw, SIZE, memory.list().clamp(LEAST, most), at_once as u64)?;
+    let share = memory.list().clamp(LEAST as u64, most);
+    let bytes = memory.size_or(raw, SIZE, share, at_once)?;
     if bytes < LEAST {
         return Err(raw.refuse(SIZE, format!("must be at least {}", ShownSize::of(LEAST))));
     }
     Ok(ListLimits {
         results: raw.count("max-label-results", 1)?,
-        bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
+        bytes,
         at_once,
         wait: raw.positive("label-max-wait")?,
     })
@@ -47,7 +48,6 @@ fn lists(raw: &Raw, memory: &MemoryConfig) -> Result<ListLimits, ConfigError> {
 fn writes(raw: &Raw, memory: &MemoryConfig) -> Result<WriteLimits, ConfigError> {
     let size = |name| raw.size(name).map(|bytes| bytes as usize);
     let unless_zero = |name| raw.number::<u32>(name, 0).map(|count| (count > 0).then_some(count));
-    let series_answer = [("400", SeriesAnswer::Drop), ("429", SeriesAnswer::Retry)];
     Ok(WriteLimits {
         body_bytes: size("max-request-body-size")?,
         decoded_bytes: size("max-decoded-body-size")?,
@@ -67,20 +67,22 @@ fn writes(raw: &Raw, memory: &MemoryConfig) -> Result<WriteLimits, ConfigError> 
         },
         active_series: unless_zero("max-active-series")?,
         active_series_per_metric: unless_zero("max-active-series-per-metric")?,
-        metadata_bytes: metadata_bytes(raw, memory)?,
-        series_answer: raw.choice("series-limit-answer", &series_answer)?,
+        metadata_bytes: memory.size_or(
+            raw,
+            "max-metadata-size",
+            memory.metadata(),
+            METADATA_COPIES,
+        )?,
+        series_answer: match raw.word("series-limit-answer")? {
+            "429" => SeriesAnswer::Retry,
+            _ => SeriesAnswer::Drop,
+        },
         samples_per_second: unless_zero("max-samples-per-second")?,
     })
 }
 
 /// During a flush the old metadata, the new and what arrives meanwhile are all in memory.
 pub const METADATA_COPIES: usize = 4;
-
-fn metadata_bytes(raw: &Raw, memory: &MemoryConfig) -> Result<usize, ConfigError> {
-    let (share, copies) = (memory.metadata(), METADATA_COPIES as u64);
-    let bytes = memory.size_or(raw, "max-metadata-size", share, copies)?;
-    Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
-}
 
 #[cfg(test)]
 mod tests {

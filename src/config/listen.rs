@@ -14,9 +14,7 @@ pub fn listen_address(matches: &ArgMatches) -> Result<String, ConfigError> {
 }
 
 pub(super) fn listen(raw: &Raw) -> Result<String, ConfigError> {
-    let text = raw.required("listen");
-    check(text).map_err(|why| raw.refuse("listen", why))?;
-    Ok(text.to_owned())
+    raw.parsed("listen", |text| check(text).map(|()| text.to_owned()))
 }
 
 fn check(text: &str) -> Result<(), String> {

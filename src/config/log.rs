@@ -2,13 +2,15 @@
 
 use super::error::ConfigError;
 use super::raw::Raw;
-use super::setting::Setting;
 use super::settings;
 use crate::telemetry::{LogConfig, LogFormat};
 
 pub(super) fn from_raw(raw: &Raw) -> Result<LogConfig, ConfigError> {
-    let formats = [("text", LogFormat::Text), ("json", LogFormat::Json)];
-    Ok(LogConfig { format: raw.choice("log-format", &formats)?, filter: log_filter(raw)? })
+    let format = match raw.word("log-format")? {
+        "json" => LogFormat::Json,
+        _ => LogFormat::Text,
+    };
+    Ok(LogConfig { format, filter: log_filter(raw)? })
 }
 
 /// A level, or comma-separated levels of targets. `tracing` takes a single unknown word for a target,
@@ -16,7 +18,7 @@ pub(super) fn from_raw(raw: &Raw) -> Result<LogConfig, ConfigError> {
 fn log_filter(raw: &Raw) -> Result<String, ConfigError> {
     const NAME: &str = "log-level";
     let text = raw.required(NAME);
-    let levels = settings::find(NAME).map_or(&[][..], Setting::words);
+    let levels = settings::words(NAME);
     let is_level = |word: &str| levels.iter().any(|level| level.eq_ignore_ascii_case(word));
     let is_target =
         |word: &str| !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || c == '=');

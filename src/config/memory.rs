@@ -30,8 +30,7 @@ pub struct MemoryConfig {
 
 impl MemoryConfig {
     pub(super) fn from_raw(raw: &Raw) -> Result<Self, ConfigError> {
-        let limit = limit_of(raw.required(LIMIT), available);
-        Ok(Self { limit: limit.map_err(|reason| raw.refuse(LIMIT, reason))? })
+        Ok(Self { limit: raw.parsed(LIMIT, |text| limit_of(text, available))? })
     }
 
     /// What requests may hold.
@@ -121,15 +120,12 @@ impl MemoryConfig {
         raw: &Raw,
         name: &'static str,
         share: u64,
-        times: u64,
-    ) -> Result<u64, ConfigError> {
-        if raw.get(name).is_none() {
-            return Ok(share);
-        }
-        let bytes = raw.size(name)?;
+        times: usize,
+    ) -> Result<usize, ConfigError> {
+        let bytes = if raw.get(name).is_none() { share } else { raw.size(name)? };
         let half = self.limit / 2;
-        if bytes.saturating_mul(times) <= half {
-            return Ok(bytes);
+        if raw.get(name).is_none() || bytes.saturating_mul(times as u64) <= half {
+            return Ok(usize::try_from(bytes).unwrap_or(usize::MAX));
         }
         let what = if times == 1 { "it".to_owned() } else { format!("{times} times as much") };
         let reason = format!(

@@ -41,9 +41,7 @@ mod units;
 mod web;
 
 pub use arguments::arguments;
-pub use cassandra::{
-    CassandraConfig, Compression, Consistency, Credentials, ReadClusterConfig, TlsConfig,
-};
+pub use cassandra::{CassandraConfig, Credentials, ReadClusterConfig, TlsConfig};
 pub use changes::changed;
 pub use error::{ConfigError, Origin, Shown};
 pub(crate) use file::read_secret;
@@ -59,7 +57,6 @@ pub use read_cache::{FIRST_CACHE_AGE, ReadCacheConfig};
 pub use root::{Ack, Cluster, Config, HeadConfig, StoreConfig};
 pub use setting::{Form, Group, Setting};
 pub use settings::{GROUPS, SETTINGS, is_live};
-pub use tag_index::{IndexedTags, TagIndexConfig};
 pub use traces::parse_trace_headers;
 pub use units::{UnitError, parse_duration, parse_size};
 pub use web::{WebConfig, certificate_names};

@@ -43,24 +43,21 @@ pub(super) struct Raw {
 impl Raw {
     /// Reads the command line, the environment (through clap) and the file of `--config`.
     pub(super) fn gather(matches: &ArgMatches) -> Result<Self, ConfigError> {
-        match matches.get_one::<String>("config") {
-            None => Self::merge(matches, None),
-            Some(path) if path.is_empty() => {
-                let shown = Shown::Value(String::new());
-                let (name, reason) = ("config", "must name a file".into());
-                let origin = origin(matches, name);
-                Err(ConfigError::Invalid { name, shown, origin, reason })
-            }
-            Some(path) => Self::merge(matches, Some(Path::new(path))),
+        let file = matches.get_one::<String>("config").map(Path::new);
+        if file.is_some_and(|file| file.as_os_str().is_empty()) {
+            let shown = Shown::Value(String::new());
+            let (name, reason) = ("config", "must name a file".into());
+            let origin = origin(matches, name);
+            return Err(ConfigError::Invalid { name, shown, origin, reason });
         }
+        Self::gather_with(matches, file)
     }
 
     /// The same with this file instead of the file of `--config`.
-    pub(super) fn gather_with(matches: &ArgMatches, file: &Path) -> Result<Self, ConfigError> {
-        Self::merge(matches, Some(file))
-    }
-
-    fn merge(matches: &ArgMatches, file: Option<&Path>) -> Result<Self, ConfigError> {
+    pub(super) fn gather_with(
+        matches: &ArgMatches,
+        file: Option<&Path>,
+    ) -> Result<Self, ConfigError> {
         environment::check(environment::variables())?;
         let mut raw = Self::default();
         for setting in SETTINGS {
@@ -206,7 +203,7 @@ impl Raw {
         let text = String::from_utf8(bytes).map_err(|error| {
             let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
             let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-            ConfigError::Toml { path: path.into(), line, reason: "not UTF-8".into() }
+            ConfigError::Content { path: path.into(), line, reason: "not UTF-8".into() }
         })?;
         self.read_toml(path, &text)
     }
@@ -223,7 +220,7 @@ impl Raw {
             } else if let Some(key) = text.lines().nth(line - 1).and_then(key_of) {
                 reason = format!("{reason}, at the value of {key}");
             }
-            ConfigError::Toml { path: path.into(), line, reason }
+            ConfigError::Content { path: path.into(), line, reason }
         })?;
         for (key, value) in table.into_inner() {
             let line = line_of(key.span().start);
@@ -252,7 +249,7 @@ impl Raw {
                 }
                 (form, value) => scalar(form, value),
             };
-            let value = value.map_err(|why| ConfigError::Toml {
+            let value = value.map_err(|why| ConfigError::Content {
                 path: path.into(),
                 line,
                 reason: format!("{name} {why}"),

@@ -1,18 +1,43 @@
 //! Parses the texts of settings as durations, sizes, numbers and words. Each error names the setting and the origin of
 //! its text.
 
+use std::fmt::Display;
 use std::num::{IntErrorKind, ParseIntError};
 use std::str::FromStr;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::error::ConfigError;
 use super::raw::Raw;
 use super::settings;
+use super::table::{EntryError, value_of};
 use super::units::{parse_duration, parse_size};
 
 impl Raw {
+    /// What `parse` makes of the text.
+    pub(super) fn parsed<T, E: Display>(
+        &self,
+        name: &'static str,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Result<T, ConfigError> {
+        parse(self.required(name)).map_err(|why| self.refuse(name, why))
+    }
+
+    /// What `parse` makes of a list or a table, whose expected form is `form`; `None` = not given.
+    pub(super) fn structured<T>(
+        &self,
+        name: &'static str,
+        form: &str,
+        parse: impl FnOnce(Value) -> Result<T, EntryError>,
+    ) -> Result<Option<T>, ConfigError> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        let parsed = value_of(text.trim(), form).and_then(parse);
+        parsed.map(Some).map_err(|error| self.refuse_entry(name, &error))
+    }
+
     pub(super) fn duration(&self, name: &'static str) -> Result<Duration, ConfigError> {
-        parse_duration(self.required(name)).map_err(|error| self.refuse(name, error))
+        self.parsed(name, parse_duration)
     }
 
     /// A duration that is not zero.
@@ -30,8 +55,7 @@ impl Raw {
 
     /// A size in bytes, within the bounds of its row.
     pub(super) fn size(&self, name: &'static str) -> Result<u64, ConfigError> {
-        let bytes = parse_size(self.required(name)).map_err(|error| self.refuse(name, error))?;
-        self.within_bounds(name, bytes)
+        self.within_bounds(name, self.parsed(name, parse_size)?)
     }
 
     /// A whole number of at least `least`, within the bounds of its row, that fits into 32 bits.
@@ -62,22 +86,23 @@ impl Raw {
     }
 
     pub(super) fn switch(&self, name: &'static str) -> Result<bool, ConfigError> {
-        self.choice(name, &[("true", true), ("false", false)])
+        Ok(self.word(name)? == "true")
     }
 
-    /// One of a few words; letter case is ignored.
-    pub(super) fn choice<T: Copy>(
+    /// The word of its row that the text is; letter case is ignored.
+    pub(super) fn word(&self, name: &'static str) -> Result<&'static str, ConfigError> {
+        self.word_of(name, settings::words(name))
+    }
+
+    /// The same with these words instead of those of its row.
+    pub(super) fn word_of(
         &self,
         name: &'static str,
-        words: &[(&str, T)],
-    ) -> Result<T, ConfigError> {
-        let text = self.required(name);
-        match words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text)) {
-            Some((_, value)) => Ok(*value),
-            None => {
-                let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-                Err(self.refuse(name, format!("must be one of {}", words.join(", "))))
-            }
-        }
+        words: &'static [&'static str],
+    ) -> Result<&'static str, ConfigError> {
+        self.parsed(name, |text| {
+            let known = words.iter().copied().find(|word| word.eq_ignore_ascii_case(text));
+            known.ok_or_else(|| format!("must be one of {}", words.join(", ")))
+        })
     }
 }

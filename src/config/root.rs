@@ -132,7 +132,7 @@ impl Config {
         file: Option<&Path>,
     ) -> Result<(Self, Vec<Said>), ConfigError> {
         let raw = match file {
-            Some(path) => Raw::gather_with(matches, path)?,
+            Some(_) => Raw::gather_with(matches, file)?,
             None => Raw::gather(matches)?,
         };
         let said = raw.all_said();
@@ -245,34 +245,29 @@ fn data_dir(raw: &Raw) -> Result<PathBuf, ConfigError> {
 }
 
 fn store(raw: &Raw) -> Result<StoreConfig, ConfigError> {
-    let is_cassandra = raw.choice("store", &[("embedded", false), ("cassandra", true)])?;
-    let ack = match raw.get("ack") {
-        Some(_) => Some(raw.choice("ack", &[("wal", Ack::Wal), ("store", Ack::Store)])?),
-        None => None,
-    };
-    match (is_cassandra, ack) {
-        (false, Some(Ack::Store)) => {
+    let store = raw.word("store")?;
+    let ack = raw.get("ack").map(|_| raw.word("ack")).transpose()?;
+    match (store, ack) {
+        ("cassandra", ack) => {
+            ttl_by_metric::check_retention(raw)?;
+            let cassandra = Box::new(CassandraConfig::with_clusters(raw)?);
+            let ack = if ack == Some("wal") { Ack::Wal } else { Ack::Store };
+            Ok(StoreConfig::Cassandra { cassandra, ack })
+        }
+        (_, Some("store")) => {
             let why =
                 "the embedded store supports only wal; leave --ack out, or add --store cassandra";
             Err(raw.refuse("ack", why))
         }
-        (false, _) => Ok(StoreConfig::Embedded),
-        (true, ack) => {
-            ttl_by_metric::check_retention(raw)?;
-            Ok(StoreConfig::Cassandra {
-                cassandra: Box::new(CassandraConfig::with_clusters(raw)?),
-                ack: ack.unwrap_or(Ack::Store),
-            })
-        }
+        _ => Ok(StoreConfig::Embedded),
     }
 }
 
 fn head(raw: &Raw, memory: &MemoryConfig) -> Result<HeadConfig, ConfigError> {
-    Ok(HeadConfig {
-        flush_interval: raw.positive("flush-interval")?,
-        wal_limit: raw.size("wal-limit")?,
-        flush_memory: memory.size_or(raw, "flush-memory", memory.flush(), REFUSE_AT)?,
-    })
+    let flush_memory =
+        memory.size_or(raw, "flush-memory", memory.flush(), REFUSE_AT as usize)? as u64;
+    let flush_interval = raw.positive("flush-interval")?;
+    Ok(HeadConfig { flush_interval, wal_limit: raw.size("wal-limit")?, flush_memory })
 }
 
 /// How often the server's own metrics are written; `None` = never. Bounded, to refuse typing errors.

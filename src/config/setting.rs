@@ -88,27 +88,26 @@ impl Form {
     }
 }
 
-/// A row of the table of settings, for a setting whose change needs a restart.
+/// A row of the table of settings, for a setting whose change needs a restart. [`Setting::help`] completes it.
 pub(super) const fn setting(
     name: &'static str,
     form: Form,
     default: Option<&'static str>,
-    help: &'static str,
 ) -> Setting {
-    Setting { name, form, default, help, is_reloadable: false, bounds: None, words: &[] }
+    Setting { name, form, default, help: "", is_reloadable: false, bounds: None, words: &[] }
 }
 
 /// A row of the table of settings, for a setting whose change applies on a reload.
-pub(super) const fn live(
-    name: &'static str,
-    form: Form,
-    default: Option<&'static str>,
-    help: &'static str,
-) -> Setting {
-    Setting { is_reloadable: true, ..setting(name, form, default, help) }
+pub(super) const fn live(name: &'static str, form: Form, default: Option<&'static str>) -> Setting {
+    Setting { is_reloadable: true, ..setting(name, form, default) }
 }
 
 impl Setting {
+    /// The row of a setting with this sentence about it.
+    pub(super) const fn help(self, help: &'static str) -> Self {
+        Self { help, ..self }
+    }
+
     /// The row of a setting with fixed bounds.
     pub(super) const fn within(self, bounds: Bounds) -> Self {
         Self { bounds: Some(bounds), ..self }

@@ -10,13 +10,12 @@
 //! As text, a table may be written as TOML or as JSON. A metric's own entry adds to the entry `*`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use super::error::ConfigError;
 use super::keys::{Key, KeyTable};
 use super::raw::Raw;
 use super::table::{EntryError, below, value_of};
-use crate::storage::cassandra::TagIndexTrust;
+use crate::storage::cassandra::{TagIndexOptions, TagIndexTrust};
 
 /// The setting's name.
 const NAME: &str = "tag-indexed-row-key-lookup-metrics";
@@ -25,31 +24,20 @@ const NAME: &str = "tag-indexed-row-key-lookup-metrics";
 const ALL: &str = "*";
 
 /// Tags by metric; an empty set = all tags, the metric `*` = all metrics.
-pub type IndexedTags = BTreeMap<String, BTreeSet<String>>;
+type IndexedTags = BTreeMap<String, BTreeSet<String>>;
 
 /// What the tag index has to hold, and how far it is trusted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TagIndexConfig {
-    /// The tags that it has to hold.
-    pub metrics: IndexedTags,
-    /// How far it is trusted.
-    pub trust: TagIndexTrust,
-    /// How often it is compared with `row_keys`; zero = never.
-    pub audit_interval: Duration,
-}
-
-impl TagIndexConfig {
-    pub(super) fn from_raw(raw: &Raw) -> Result<Self, ConfigError> {
-        let text = raw.get(NAME).unwrap_or_default();
-        Ok(Self {
-            metrics: parse(text).map_err(|error| raw.refuse_entry(NAME, &error))?,
-            trust: raw.choice(
-                "tag-index-trust",
-                &[("configured", TagIndexTrust::Configured), ("verify", TagIndexTrust::Verify)],
-            )?,
-            audit_interval: raw.duration("tag-index-audit-interval")?,
-        })
-    }
+pub(super) fn from_raw(raw: &Raw) -> Result<TagIndexOptions, ConfigError> {
+    let text = raw.get(NAME).unwrap_or_default();
+    Ok(TagIndexOptions {
+        metrics: parse(text).map_err(|error| raw.refuse_entry(NAME, &error))?,
+        trust: match raw.word("tag-index-trust")? {
+            "verify" => TagIndexTrust::Verify,
+            _ => TagIndexTrust::Configured,
+        },
+        audit_interval: raw.duration("tag-index-audit-interval")?,
+        ..TagIndexOptions::default()
+    })
 }
 
 /// The keys of the setting as a table: any name.
@@ -72,19 +60,16 @@ pub(super) fn table() -> KeyTable {
 fn parse(text: &str) -> Result<IndexedTags, EntryError> {
     const FORM: &str = "must be a list of metrics, or a table of metrics with lists of tags";
     let text = text.trim();
-    let value = if !text.starts_with(['[', '{']) {
-        let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
-        names.collect::<Vec<_>>().into()
-    } else {
-        value_of(text, FORM)?
+    let value = match text.starts_with(['[', '{']) {
+        true => value_of(text, FORM)?,
+        false => text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect(),
     };
     let names = |list: &serde_json::Value, path: &str, form: &str| {
-        let refused = |path: &str, reason| EntryError::new(path, reason);
-        let list = list.as_array().ok_or_else(|| refused(path, form))?;
+        let list = list.as_array().ok_or_else(|| EntryError::new(path, form))?;
         let name = |(at, name): (usize, &serde_json::Value)| match name.as_str() {
-            Some("") => Err(refused(&format!("{path}[{at}]"), "must not be empty")),
+            Some("") => Err(EntryError::new(format!("{path}[{at}]"), "must not be empty")),
             Some(name) => Ok(name.to_owned()),
-            None => Err(refused(&format!("{path}[{at}]"), "must be a string")),
+            None => Err(EntryError::new(format!("{path}[{at}]"), "must be a string")),
         };
         list.iter().enumerate().map(name).collect::<Result<BTreeSet<String>, _>>()
     };

@@ -22,8 +22,7 @@ const VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
 /// `None` = no traces.
 pub(super) fn from_raw(raw: &Raw) -> Result<Option<TracesConfig>, ConfigError> {
-    let sampling = sampling(raw.required("trace-sampling"));
-    let sampling = sampling.map_err(|reason| raw.refuse("trace-sampling", reason))?;
+    let sampling = raw.parsed("trace-sampling", sampling)?;
     let headers = match raw.get(HEADERS) {
         Some(path) => headers_of(path.as_ref()).map_err(|why| raw.refuse(HEADERS, why))?,
         None => Vec::new(),

@@ -7,12 +7,15 @@
 //! As text, the table may be written as TOML or as JSON. The expressions are compiled here once, so
 //! that an error can name the entry; the store compiles them again.
 
+use std::fmt::Display;
 use std::time::Duration;
+
+use serde_json::Value;
 
 use super::error::ConfigError;
 use super::keys::{Key, KeyTable};
 use super::raw::Raw;
-use super::table::{EntryError, below, value_of};
+use super::table::{EntryError, below};
 use super::units::parse_duration;
 use crate::limits::MAX_TTL_SECONDS;
 use crate::model::{METRIC_NAME, MatchOp, Matcher};
@@ -33,20 +36,16 @@ pub(super) fn table() -> KeyTable {
 }
 
 pub(super) fn from_raw(raw: &Raw) -> Result<Vec<(String, Duration)>, ConfigError> {
-    match raw.get(NAME) {
-        None => Ok(Vec::new()),
-        Some(text) => parse(text).map_err(|error| raw.refuse_entry(NAME, &error)),
-    }
+    Ok(raw.structured(NAME, FORM, parse)?.unwrap_or_default())
 }
 
-fn parse(text: &str) -> Result<Vec<(String, Duration)>, EntryError> {
-    const FORM: &str = "must be a table of regular expressions with durations";
-    let value = value_of(text.trim(), FORM)?;
+const FORM: &str = "must be a table of regular expressions with durations";
+
+fn parse(value: Value) -> Result<Vec<(String, Duration)>, EntryError> {
     let table = value.as_object().ok_or_else(|| EntryError::new("", FORM))?;
     let mut kept = Vec::new();
     for (pattern, duration) in table {
-        let refused =
-            |reason: &dyn ToString| EntryError::new(below("", pattern), reason.to_string());
+        let refused = |reason: &dyn Display| EntryError::new(below("", pattern), reason);
         let text =
             duration.as_str().ok_or_else(|| refused(&"must be a duration such as \"90d\""))?;
         let duration = parse_duration(text).map_err(|error| refused(&error))?;
@@ -80,15 +79,20 @@ fn check_ttl(kept: Duration) -> Result<(), &'static str> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::table::value_of;
     use super::*;
+
+    fn read(text: &str) -> Result<Vec<(String, Duration)>, EntryError> {
+        value_of(text, FORM).and_then(parse)
+    }
 
     #[test]
     fn both_notations() {
         let day = Duration::from_secs(86_400);
         let want = Ok(vec![("a.*".to_owned(), Duration::ZERO), ("b".to_owned(), day)]);
-        assert_eq!(parse("{\"a.*\" = \"0\", b = \"1d\"}"), want);
-        assert_eq!(parse("{\"a.*\": \"0\", \"b\": \"24h\"}"), want);
-        assert_eq!(parse("{}"), Ok(vec![]));
+        assert_eq!(read("{\"a.*\" = \"0\", b = \"1d\"}"), want);
+        assert_eq!(read("{\"a.*\": \"0\", \"b\": \"24h\"}"), want);
+        assert_eq!(read("{}"), Ok(vec![]));
     }
 
     #[test]
@@ -104,7 +108,7 @@ mod tests {
             ("{a = \"21y\"}", ".a", "Cassandra takes at most 20 years"),
             ("{\"a(\" = \"1d\"}", ".\"a(\"", "error parsing regexp: missing closing )"),
         ] {
-            let error = parse(text).expect_err(text);
+            let error = read(text).expect_err(text);
             assert_eq!(error.path, path, "{text}");
             assert!(error.reason.starts_with(want), "{error:?}");
         }

@@ -4,9 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::config::{self, CassandraConfig, Config, StoreConfig};
-use crate::storage::cassandra::{
-    Compression, Consistency, Credentials, KeepUnsynced, Options, ReadCacheOptions, TagIndexOptions,
-};
+use crate::storage::cassandra::{Credentials, KeepUnsynced, Options, ReadCacheOptions};
 use crate::storage::{Clock, StoreError};
 
 /// The options of the store. `quarantine` is the file for rows that Cassandra refuses for good.
@@ -27,16 +25,16 @@ pub(super) fn options(
         local_datacenter: cassandra.local_datacenter.clone(),
         credentials: login.unwrap_or_default(),
         tls: cassandra.tls.as_ref().map(|tls| tls.connections.clone()),
-        compression: compression(cassandra.compression),
+        compression: cassandra.compression,
         request_timeout: cassandra.request_timeout,
-        read_consistency: consistency(cassandra.read_consistency),
-        write_consistency: consistency(cassandra.write_consistency),
+        read_consistency: cassandra.read_consistency,
+        write_consistency: cassandra.write_consistency,
         in_flight: cassandra.max_in_flight,
         series_cache_bytes: cassandra.series_cache_bytes,
         read_cache: read_cache(config, cassandra),
         ttl_seconds,
         ttl_by_metric,
-        tag_index: tag_index(&cassandra.tag_index),
+        tag_index: cassandra.tag_index.clone(),
         keep_unsynced: cassandra.keep_unsynced.map_or_else(Default::default, KeepUnsynced::For),
         quarantine,
         ..Options::default()
@@ -74,34 +72,4 @@ fn ttl(what: &str, kept: Duration) -> Result<u32, StoreError> {
     }
     u32::try_from(kept.as_secs())
         .map_err(|_| StoreError::Invalid(format!("{what}: longer than a TTL can be")))
-}
-
-fn tag_index(tag_index: &config::TagIndexConfig) -> TagIndexOptions {
-    TagIndexOptions {
-        metrics: tag_index.metrics.clone(),
-        trust: tag_index.trust,
-        audit_interval: tag_index.audit_interval,
-        ..TagIndexOptions::default()
-    }
-}
-
-fn compression(compression: config::Compression) -> Option<Compression> {
-    match compression {
-        config::Compression::None => None,
-        config::Compression::Lz4 => Some(Compression::Lz4),
-        config::Compression::Snappy => Some(Compression::Snappy),
-    }
-}
-
-fn consistency(level: config::Consistency) -> Consistency {
-    match level {
-        config::Consistency::One => Consistency::One,
-        config::Consistency::Two => Consistency::Two,
-        config::Consistency::Three => Consistency::Three,
-        config::Consistency::Quorum => Consistency::Quorum,
-        config::Consistency::All => Consistency::All,
-        config::Consistency::LocalQuorum => Consistency::LocalQuorum,
-        config::Consistency::EachQuorum => Consistency::EachQuorum,
-        config::Consistency::LocalOne => Consistency::LocalOne,
-    }
 }

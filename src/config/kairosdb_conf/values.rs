@@ -45,24 +45,15 @@ impl<'a> Value<'a> {
 
     /// A text, a number or a boolean, as it is written.
     pub(super) fn text(&self) -> Option<&str> {
-        match &*self.kind {
-            Kind::Text(text) => Some(text),
-            _ => None,
-        }
+        if let Kind::Text(text) = &*self.kind { Some(text) } else { None }
     }
 
     pub(super) fn list(&self) -> Option<&[Self]> {
-        match &*self.kind {
-            Kind::List(items) => Some(items),
-            _ => None,
-        }
+        if let Kind::List(items) = &*self.kind { Some(items) } else { None }
     }
 
     pub(super) fn table(&self) -> Option<&BTreeMap<&'a str, Self>> {
-        match &*self.kind {
-            Kind::Table(table) => Some(table),
-            _ => None,
-        }
+        if let Kind::Table(table) = &*self.kind { Some(table) } else { None }
     }
 
     /// The form of a text or a null within a concatenation.

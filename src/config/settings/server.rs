@@ -5,23 +5,20 @@ use super::super::setting::{FILE, Setting, setting};
 
 /// Settings of the address, the store and its folder.
 pub(super) const SETTINGS: &[Setting] = &[
-    setting("listen", Text("HOST:PORT"), Some("127.0.0.1:9201"), "Address to listen on"),
-    setting(
-        "web-config-file",
-        FILE,
-        None,
-        "YAML file as Prometheus has it: TLS, users, and rights of users and tokens; read again \
-         when it changes",
+    setting("listen", Text("HOST:PORT"), Some("127.0.0.1:9201")).help("Address to listen on"),
+    setting("web-config-file", FILE, None).help(
+        "YAML file as Prometheus has it: TLS, users, and rights of users and tokens; read \
+         again when it changes",
     ),
-    setting("data-dir", Text("DIR"), Some("./data"), "Folder of the log and of the embedded store"),
-    setting("store", Text("STORE"), Some("embedded"), "Where samples live: embedded or cassandra")
+    setting("data-dir", Text("DIR"), Some("./data"))
+        .help("Folder of the log and of the embedded store"),
+    setting("store", Text("STORE"), Some("embedded"))
+        .help("Where samples live: embedded or cassandra")
         .one_of(&["embedded", "cassandra"]),
-    setting(
-        "ack",
-        Text("ACK"),
-        None,
-        "What an acknowledgement means: wal (on this disk) or store (in Cassandra). Embedded \
-         knows only wal; Cassandra's default is store",
-    )
-    .one_of(&["wal", "store"]),
+    setting("ack", Text("ACK"), None)
+        .help(
+            "What an acknowledgement means: wal (on this disk) or store (in Cassandra). \
+             Embedded knows only wal; Cassandra's default is store",
+        )
+        .one_of(&["wal", "store"]),
 ];

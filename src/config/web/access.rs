@@ -93,16 +93,10 @@ fn digest_of_file(entry: &Entry<'_>, files: &mut Files) -> Result<TokenDigest, C
 fn digest_of_hex(entry: &Entry<'_>) -> Result<TokenDigest, ConfigError> {
     let refused = || entry.refuse("must be the SHA-256 of the token: 64 hexadecimal digits");
     let text = entry.text()?;
-    let text = text.as_bytes();
-    let mut digest = [0; 32];
-    if text.len() != 2 * digest.len() {
-        return Err(refused());
-    }
-    let value = |digit: u8| char::from(digit).to_digit(16).ok_or_else(refused);
-    for (byte, pair) in digest.iter_mut().zip(text.chunks_exact(2)) {
-        *byte = u8::try_from(value(pair[0])? * 16 + value(pair[1])?).expect("two digits");
-    }
-    Ok(TokenDigest::new(digest))
+    let digits: Option<Vec<u32>> = text.chars().map(|digit| digit.to_digit(16)).collect();
+    let digits = digits.filter(|digits| digits.len() == 64).ok_or_else(refused)?;
+    let byte = |at: usize| (digits[2 * at] * 16 + digits[2 * at + 1]) as u8;
+    Ok(TokenDigest::new(std::array::from_fn(byte)))
 }
 
 fn rights_of(entry: &Entry<'_>) -> Result<Rights, ConfigError> {

@@ -23,7 +23,6 @@ use super::exposed::exposed;
 use super::keys::{Key, KeyTable};
 use crate::api::WebSettings;
 use files::Files;
-use tls::Http2;
 use yaml::{Entry, Table};
 
 /// The content of the web configuration. The default is plain text, without access control.
@@ -95,25 +94,21 @@ impl WebConfig {
 
     fn from_table(table: &Table<'_>, files: &mut Files) -> Result<Self, ConfigError> {
         let mut warnings = Vec::new();
-        let rate_limit = match table.get("rate_limit") {
-            None => None,
-            Some(entry) => rate_limit::rate_limit(entry, &mut warnings)?,
-        };
-        let (http2, headers) = match table.get("http_server_config") {
-            None => (Http2::Offered, Vec::new()),
-            Some(entry) => http(entry)?,
-        };
+        let rate_limit = table.get("rate_limit");
+        let rate_limit = rate_limit.map(|entry| rate_limit::rate_limit(entry, &mut warnings));
+        let rate_limit = rate_limit.transpose()?.flatten();
+        let http = table.get("http_server_config").map_or(Ok((true, Vec::new())), http);
+        let (offers_http2, headers) = http?;
         let tls = match table.get("tls_server_config") {
             None => None,
-            Some(entry) => tls::server_config(entry, http2, files, &mut warnings)?,
+            Some(entry) => tls::server_config(entry, offers_http2, files, &mut warnings)?,
         };
         let (hashes, rights) = (table.get("basic_auth_users"), table.get("basic_auth_rights"));
         let (users, without_line) = access::users(hashes, rights)?;
         let tokens = access::tokens(table.get("bearer_tokens"), files)?;
         if !users.is_empty() {
             // Whoever has the hashes can guess the passwords.
-            let file = files.first().map(Path::to_owned);
-            file.into_iter().for_each(|file| files.holds_secret(file));
+            files.first().map(Path::to_owned).into_iter().for_each(|file| files.holds_secret(file));
         }
         let validity = tls.as_ref().map(|tls| tls.validity);
         let (certificate_not_before, certificate_not_after) = validity.unzip();
@@ -211,14 +206,10 @@ pub(super) fn tables() -> Vec<KeyTable> {
     ]
 }
 
-type Http = (Http2, Vec<(&'static str, String)>);
-
-fn http(entry: &Entry<'_>) -> Result<Http, ConfigError> {
+/// Whether HTTP/2 is offered, and the headers of every answer.
+fn http(entry: &Entry<'_>) -> Result<(bool, Vec<(&'static str, String)>), ConfigError> {
     let table = entry.table(&HTTP_KEYS)?;
-    let http2 = match table.get("http2") {
-        Some(entry) if !entry.switch()? => Http2::Off,
-        _ => Http2::Offered,
-    };
+    let offers_http2 = table.get("http2").map_or(Ok(true), Entry::switch)?;
     let mut headers = Vec::new();
     for (name, entry) in table.get("headers").map(Entry::entries).transpose()?.unwrap_or_default() {
         let Some((_, small, values)) = HEADERS.iter().find(|(known, ..)| *known == name) else {
@@ -235,7 +226,7 @@ fn http(entry: &Entry<'_>) -> Result<Http, ConfigError> {
         }
         headers.push((*small, value.into_owned()));
     }
-    Ok((http2, headers))
+    Ok((offers_http2, headers))
 }
 
 #[cfg(test)]

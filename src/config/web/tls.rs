@@ -102,13 +102,6 @@ fn known_curves() -> [(&'static str, &'static dyn SupportedKxGroup); 3] {
     ]
 }
 
-/// Whether HTTP/2 is offered to clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Http2 {
-    Offered,
-    Off,
-}
-
 type Versions = Vec<&'static SupportedProtocolVersion>;
 
 /// When all certificates of a chain have become valid, and when the first expires, in seconds since 1970.
@@ -123,10 +116,10 @@ pub(super) struct Tls {
     pub(super) keeps_strangers_out: bool,
 }
 
-/// TLS of the listener; `None` if no key switches it on, as in Prometheus.
+/// TLS of the listener, with HTTP/2 if `offers_http2`; `None` if no key switches it on, as in Prometheus.
 pub(super) fn server_config(
     entry: &Entry<'_>,
-    http2: Http2,
+    offers_http2: bool,
     files: &mut Files,
     warnings: &mut Vec<String>,
 ) -> Result<Option<Tls>, ConfigError> {
@@ -172,10 +165,8 @@ pub(super) fn server_config(
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
     }
-    config.alpn_protocols = match http2 {
-        Http2::Offered => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
-        Http2::Off => vec![b"http/1.1".to_vec()],
-    };
+    let protocols: &[&[u8]] = if offers_http2 { &[b"h2", b"http/1.1"] } else { &[b"http/1.1"] };
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     config.ignore_client_order = match table.get("prefer_server_cipher_suites") {
         Some(entry) => entry.switch()?,
         None => true,

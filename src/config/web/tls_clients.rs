@@ -62,16 +62,12 @@ pub(super) fn verifier(
     let authorities = pem(table, "client_ca", files)?;
     let names = table.get("client_allowed_sans").map(names).transpose()?;
     let kind = table.get("client_auth_type");
-    let demand = match kind.map(demand).transpose()?.flatten() {
-        Some(demand) => demand,
-        None => {
-            let idle = authorities.map(|(entry, _)| entry);
-            let idle = idle.or(table.get("client_allowed_sans"));
-            return match idle {
-                Some(entry) => Err(entry.refuse("means nothing without client_auth_type")),
-                None => Ok(None),
-            };
-        }
+    let Some(demand) = kind.map(demand).transpose()?.flatten() else {
+        let idle = authorities.map(|(entry, _)| entry).or(table.get("client_allowed_sans"));
+        return match idle {
+            Some(entry) => Err(entry.refuse("means nothing without client_auth_type")),
+            None => Ok(None),
+        };
     };
     let algorithms = provider.signature_verification_algorithms;
     let signers = match (demand.is_verified, authorities) {
@@ -193,8 +189,6 @@ pub fn certificate_names(der: &[u8]) -> Option<Vec<String>> {
 }
 
 fn address(bytes: &[u8]) -> Option<IpAddr> {
-    match bytes.len() {
-        4 => Some(<[u8; 4]>::try_from(bytes).ok()?.into()),
-        _ => Some(<[u8; 16]>::try_from(bytes).ok()?.into()),
-    }
+    let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
 }

@@ -54,7 +54,7 @@ pub(super) fn read<T>(
             TWICE => twice(key_at(text, error.marker().index())),
             info => info.to_owned(),
         };
-        ConfigError::Web { path: file.to_owned(), line, reason }
+        ConfigError::Content { path: file.to_owned(), line, reason }
     })?;
     match documents.as_slice() {
         [] => read(None),
@@ -111,7 +111,7 @@ impl<'a> Entry<'a> {
             "" => reason.to_string(),
             key => format!("{key}: {reason}"),
         };
-        ConfigError::Web { path, line: self.line, reason }
+        ConfigError::Content { path, line: self.line, reason }
     }
 
     /// A message about this value that is not an error.

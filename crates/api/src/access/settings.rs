@@ -117,11 +117,7 @@ impl Right {
     }
 
     fn bit(self) -> u8 {
-        match self {
-            Self::Read => 1,
-            Self::Write => 2,
-            Self::Admin => 4,
-        }
+        1 << self as u8
     }
 }
 
