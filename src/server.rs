@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
 use crate::api::{self, AppState};
-use crate::config::{Ack, Config, MemoryConfig, StoreConfig};
+use crate::config::{Ack, Config, StoreConfig};
 use crate::limits::{DRAIN_TIMEOUT, LEAST_RETRY, LOGIN_PATIENCE, MOST_RETRY};
 use crate::storage::{Clock, SharedStore, StoreError};
 use crate::telemetry::{Metrics, Traces};
@@ -57,17 +57,17 @@ pub mod wal_owner;
 mod web;
 
 use http::Front;
-use lock::DataLock;
 use phase::Limits;
 use reload::Reloader;
 use runtime_config::RuntimeConfig;
 use tls::Tls;
 
-pub use copying::{EmbeddedFolder, Purpose, cassandra_options, open_cassandra, open_embedded};
+pub use allocator::fit_to as fit_allocator;
+pub use copying::{EmbeddedFolder, cassandra_options, open_cassandra, open_embedded};
 pub use error::ServerError;
 pub use owner::refuse_foreign;
 pub use reload::Rereading;
-pub use stores::{check, give_up_log, wal_dir};
+pub use stores::{Purpose, check, give_up_log, wal_dir};
 
 /// A warning if a file of KairosDB asks for TLS and a cluster has none.
 fn tls_not_taken(config: &Config) -> Option<String> {
@@ -130,7 +130,7 @@ pub async fn run(
         let scheme = if tls.is_some() { "https" } else { "http" };
         tracing::info!("listening on {scheme}://{address}");
     }
-    let (router, levels) = (api::router(state.clone()), state.pressure().levels());
+    let (router, levels) = (api::router(state.clone()), state.pressure.levels());
     let front = Front { router, tls, metrics: Arc::new(metrics.http.clone()), levels };
     let (limits, stop) = (Limits::of(&config.http), until_true(stopped.clone()));
     let mut server = tokio::spawn(http::serve(listener, front, limits, stop));
@@ -156,7 +156,7 @@ pub async fn run(
         }
         Some(Err(source)) => {
             server.abort();
-            Err(ServerError::Store { what: "cannot open the store", source })
+            Err(ServerError::store("cannot open the store")(source))
         }
         None => {
             server.abort();
@@ -186,22 +186,15 @@ fn keep_own_metrics(
 /// Locks the data folder, if the process keeps files there, until the process ends: threads whose work is abandoned
 /// at shutdown may touch files until then.
 fn own_data_dir(config: &Config) -> Result<(), ServerError> {
-    let lock = match config.keeps_files() {
-        true => {
-            refuse_foreign(&config.data_dir, &config.store)?;
-            Some(DataLock::acquire(&config.data_dir)?)
-        }
-        false => None,
+    let own = || {
+        refuse_foreign(&config.data_dir, &config.store)?;
+        lock::acquire(&config.data_dir)
     };
+    let lock = config.keeps_files().then(own).transpose()?;
     check(config)?;
-    unserved::check(config, lock.as_ref())?;
+    unserved::check(config, lock.is_some())?;
     std::mem::forget(lock);
     Ok(())
-}
-
-/// Adapts the allocator to the memory limit. Call it before other threads start.
-pub fn fit_allocator(memory: &MemoryConfig) {
-    allocator::fit_to(memory.limit);
 }
 
 /// Raises the limit of descriptors, and logs warnings about the settings.
@@ -269,10 +262,7 @@ async fn serve_until(
             Ok(())
         }
     };
-    let closed = store
-        .close_by(by)
-        .await
-        .map_err(|source| ServerError::Store { what: "cannot close the store", source });
+    let closed = store.close_by(by).await.map_err(ServerError::store("cannot close the store"));
     if served.is_ok() && closed.is_ok() {
         tracing::info!("stopped");
     }
@@ -319,9 +309,9 @@ async fn open_patiently(
                 if let Ok(store) = &result {
                     // Cassandra keeps metadata itself, not in the memory of this process.
                     if matches!(config.store, StoreConfig::Embedded) {
-                        state.ingest().learn_metadata(store).await;
+                        state.ingest.learn_metadata(store).await;
                     }
-                    state.ingest().learn_series(store).await;
+                    state.ingest.learn_series(store).await;
                 }
                 return result;
             }

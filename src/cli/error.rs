@@ -61,7 +61,12 @@ impl CliError {
         Self::Usage { what, command: String::new() }
     }
 
-    /// The same, for a command.
+    /// The system refused the operation `what`.
+    pub(super) fn system(what: &'static str) -> impl Fn(std::io::Error) -> Self + Copy {
+        move |source| Self::System { what: what.into(), source }
+    }
+
+    /// The same as [`Self::usage`], for a command.
     pub(super) fn of(self, command: &str) -> Self {
         match self {
             Self::Usage { what, .. } => Self::Usage { what, command: command.to_owned() },
@@ -101,15 +106,7 @@ fn of_server(error: &ServerError) -> u8 {
 
 /// The exit code of an error of a store.
 pub(super) fn of_store(error: &StoreError) -> u8 {
-    match error {
-        StoreError::Invalid(_) => WRONG,
-        StoreError::Unavailable { .. }
-        | StoreError::Denied(_)
-        | StoreError::Limit(_)
-        | StoreError::Corrupt { .. }
-        | StoreError::Io { .. }
-        | StoreError::Backend { .. } => FAULT,
-    }
+    if matches!(error, StoreError::Invalid(_)) { WRONG } else { FAULT }
 }
 
 #[cfg(test)]

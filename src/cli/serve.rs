@@ -31,7 +31,7 @@ pub(super) fn command() -> Command {
 /// Serves until a signal comes and everything is drained.
 pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
     let config = Config::load_to_serve(matches)?;
-    server::fit_allocator(&config.memory);
+    server::fit_allocator(config.memory.limit);
     let traces = Traces::start(config.traces.as_ref()).map_err(CliError::Refused)?;
     let log = telemetry::start_log(&config.log, &traces);
     say_what_was_taken_over(&config.kairosdb);
@@ -43,7 +43,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
         .thread_keep_alive(IDLE_THREAD_STAYS)
         .enable_all()
         .build()
-        .map_err(|source| CliError::System { what: "cannot start the runtime".into(), source })?;
+        .map_err(CliError::system("cannot start the runtime"))?;
     let served = runtime.block_on(serve_on_runtime(config, (log, &traces), matches.clone()));
     // All is closed. A read of a settings file, on a disk that does not answer, must not delay the exit.
     runtime.shutdown_timeout(WAIT_FOR_READS);
@@ -87,7 +87,7 @@ async fn serve_on_runtime(
     let bound = TcpListener::bind(&config.listen).await;
     let listener = bound.map_err(|source| cannot_listen(&config.listen, source))?;
     // Registered before the store is opened, so that a signal during the replay is not lost.
-    let no_signals = |source| CliError::System { what: "cannot wait for signals".into(), source };
+    let no_signals = CliError::system("cannot wait for signals");
     let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
     let mut hangup = signal(SignalKind::hangup()).map_err(no_signals)?;

@@ -17,7 +17,7 @@ const MOST_MILLISECONDS: u64 = 1_000;
 
 /// Adapts the allocator to a memory limit of `limit` bytes. Call it before other threads start: they read these
 /// options.
-pub(super) fn fit_to(limit: u64) {
+pub fn fit_to(limit: u64) {
     use_small_pages();
     keep_freed_for(milliseconds_to_keep_freed(limit));
 }

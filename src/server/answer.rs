@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use tokio::task;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::connection_pool::{Multiplexed, Slot, UnderWay};
+use super::connection_pool::{Slot, UnderWay};
 use super::phase::Stalled;
 use crate::api::{BodyPieces, Taker};
 use crate::telemetry::HttpMetrics;
@@ -50,7 +50,8 @@ where
 /// A request, with its answer once there is one.
 pub(super) struct Exchange {
     place: Arc<Slot>,
-    multiplexed: Multiplexed,
+    /// Whether requests share the connection (HTTP/2).
+    is_multiplexed: bool,
     state: Mutex<AnswerState>,
     /// Aborts the task of the HTTP/2 stream.
     stream: OnceLock<AbortHandle>,
@@ -85,10 +86,10 @@ struct Unwritten {
 
 impl Exchange {
     /// The exchange of a running request.
-    pub(super) fn new(under_way: UnderWay, multiplexed: Multiplexed) -> Arc<Self> {
+    pub(super) fn new(under_way: UnderWay, is_multiplexed: bool) -> Arc<Self> {
         Arc::new(Self {
-            place: under_way.place(),
-            multiplexed,
+            place: under_way.0.clone(),
+            is_multiplexed,
             state: Mutex::default(),
             stream: OnceLock::new(),
             watch: OnceLock::new(),
@@ -112,7 +113,7 @@ impl Exchange {
             state.body = Some(BodyPieces::new(body));
             self.set_idle(&mut state, (!is_empty).then(Instant::now));
         }
-        if self.multiplexed == Multiplexed::Yes && !is_empty {
+        if self.is_multiplexed && !is_empty {
             let watched = watch(Arc::downgrade(self), self.place.clone(), Arc::clone(metrics));
             let _ = self.watch.set(tokio::spawn(watched).abort_handle());
         }
@@ -162,9 +163,9 @@ impl Taker for Exchange {
     }
 
     fn give_up(&self) {
-        match self.multiplexed {
-            Multiplexed::Yes => self.given_up.notify_one(),
-            Multiplexed::No => self.place.give_up(Stalled::GIVES_WAY.setting),
+        match self.is_multiplexed {
+            true => self.given_up.notify_one(),
+            false => self.place.give_up(Stalled::GIVES_WAY.setting),
         }
     }
 }
@@ -291,9 +292,9 @@ mod tests {
     async fn over_http2(body: Body, answer_stall: Duration) -> Answer {
         let limits = Limits { answer_stall, ..Limits::of(&HttpConfig::default()) };
         let place = ConnectionPool::new(limits, Pressure::default().levels()).take().await;
-        let (under_way, _) = Arc::new(place).begin(Multiplexed::Yes);
+        let (under_way, _) = Arc::new(place).begin(true);
         let metrics = Arc::new(Metrics::new().http);
-        Exchange::new(under_way, Multiplexed::Yes).answer(body, &metrics)
+        Exchange::new(under_way, true).answer(body, &metrics)
     }
 
     /// An answer whose pieces come from a channel.

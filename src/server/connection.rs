@@ -29,7 +29,7 @@ use tokio::time::timeout;
 use tower::Service;
 
 use super::answer::Exchange;
-use super::connection_pool::{BodyOwed, Multiplexed, Slot};
+use super::connection_pool::{BodyOwed, Slot};
 use super::long_queries::KeptQuery;
 use super::rejected_heads::Lingers;
 use crate::api::{AnswerTo, LongQuery, RefusedHead, SharedConnection, SpareConnection};
@@ -133,13 +133,10 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let multiplexed = match request.version() {
-            Version::HTTP_2 => Multiplexed::Yes,
-            _ => Multiplexed::No,
-        };
-        let is_shared = multiplexed == Multiplexed::Yes && self.place.has_requests();
-        let (under_way, owed) = self.place.begin(multiplexed);
-        let exchange = Exchange::new(under_way, multiplexed);
+        let is_multiplexed = request.version() == Version::HTTP_2;
+        let is_shared = is_multiplexed && self.place.has_requests();
+        let (under_way, owed) = self.place.begin(is_multiplexed);
+        let exchange = Exchange::new(under_way, is_multiplexed);
         let spare_beyond = self.place.spare_beyond();
         let is_read = Arc::new(AtomicBool::new(request.body().is_end_stream()));
         // A client that waits for `100 Continue` sends no body after a final answer.
@@ -192,7 +189,7 @@ where
                 || is_malformed
                 || !is_read.load(Ordering::Relaxed)
                 || place.is_refused_for_good();
-            if ends && multiplexed == Multiplexed::No {
+            if ends && !is_multiplexed {
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(header::CONNECTION, close);
             }

@@ -142,8 +142,8 @@ impl Slot {
     }
 
     /// Begins a request. It runs until the first returned value is dropped, and waits for its body
-    /// until the second one is dropped.
-    pub(super) fn begin(self: &Arc<Self>, multiplexed: Multiplexed) -> (UnderWay, BodyOwed) {
+    /// until the second one is dropped. `is_multiplexed` = requests share the connection (HTTP/2).
+    pub(super) fn begin(self: &Arc<Self>, is_multiplexed: bool) -> (UnderWay, BodyOwed) {
         let mut stays = false;
         self.phase.send_modify(|phase| {
             if phase.requests == 0 {
@@ -153,7 +153,7 @@ impl Slot {
             }
             phase.requests += 1;
             phase.bodies += 1;
-            phase.multiplexed = multiplexed == Multiplexed::Yes;
+            phase.multiplexed = is_multiplexed;
         });
         if stays {
             self.places.left_off.notify_one();
@@ -322,24 +322,8 @@ impl Drop for Slot {
     }
 }
 
-/// Whether requests share the connection concurrently (HTTP/2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Multiplexed {
-    /// They do.
-    Yes,
-    /// One request follows the other.
-    No,
-}
-
-/// A running request.
-pub(super) struct UnderWay(Arc<Slot>);
-
-impl UnderWay {
-    /// The place of its connection.
-    pub(super) fn place(&self) -> Arc<Slot> {
-        self.0.clone()
-    }
-}
+/// A running request, with the place of its connection.
+pub(super) struct UnderWay(pub(super) Arc<Slot>);
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
@@ -400,7 +384,7 @@ mod tests {
         let mut overdue = pin!(place.overdue());
         assert!(poll!(overdue.as_mut()).is_pending());
         held_up(HEAD).await;
-        let request = place.begin(Multiplexed::No);
+        let request = place.begin(false);
         assert!(poll!(overdue.as_mut()).is_pending());
         drop(request);
         assert!(poll!(overdue.as_mut()).is_pending());
@@ -418,7 +402,7 @@ mod tests {
         let mut newcomer = pin!(places.take());
         assert!(poll!(newcomer.as_mut()).is_pending());
         // Asked to leave, but not closed yet.
-        let request = first.begin(Multiplexed::No);
+        let request = first.begin(false);
         let mut overdue = pin!(first.overdue());
         assert!(poll!(overdue.as_mut()).is_pending());
         assert!(poll!(newcomer.as_mut()).is_pending());
@@ -446,7 +430,7 @@ mod tests {
         let places = places(2);
         let [first, second] = [places.take().await, places.take().await].map(Arc::new);
         for (place, login) in [(&first, Login::LetIn), (&second, Login::Unasked)] {
-            let request = place.begin(Multiplexed::No);
+            let request = place.begin(false);
             place.judged(login);
             drop(request);
             held_up(HEAD / 2).await;

@@ -9,29 +9,20 @@ use std::sync::Arc;
 
 use crate::config::{CassandraConfig, Config, StoreConfig};
 use crate::storage::cassandra::{CassandraStore, LeftOut, Options, Role};
-use crate::storage::{SharedStore, StoreError};
+use crate::storage::{FolderLock, SharedStore, StoreError};
 use crate::telemetry::Metrics;
 
 use super::cassandra;
 use super::error::ServerError;
-use super::lock::DataLock;
+use super::lock;
 use super::owner::refuse_foreign;
-use super::stores::{self, Upkeep};
+use super::stores::{self, Purpose};
 
 /// The embedded store of a data folder; the folder is locked while this lives.
 pub struct EmbeddedFolder {
     /// The store; the caller closes it.
     pub store: SharedStore,
-    _lock: DataLock,
-}
-
-/// Why the embedded store of a folder is opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    /// For reading: the store has to exist, and samples beyond the retention stay.
-    Reading,
-    /// For writing: the store is created if missing, and maintained as in a server.
-    Writing,
+    _lock: FolderLock,
 }
 
 /// Opens the embedded store of the data folder `folder`.
@@ -47,16 +38,11 @@ pub async fn open_embedded(
         return Err(ServerError::DataDir { path: parts, source });
     }
     refuse_foreign(folder, &StoreConfig::Embedded)?;
-    let lock = DataLock::acquire(folder)?;
+    let lock = lock::acquire(folder)?;
     let data_dir = folder.to_owned();
     let config = Config { data_dir, store: StoreConfig::Embedded, ..config.clone() };
-    let upkeep = match purpose {
-        Purpose::Reading => Upkeep::Left,
-        Purpose::Writing => Upkeep::Done,
-    };
-    let store = stores::open_embedded(&config, upkeep, &Metrics::new(), &Arc::default()).await;
-    let (store, _) = store
-        .map_err(|source| ServerError::Store { what: "cannot open the embedded store", source })?;
+    let store = stores::open_embedded(&config, purpose, &Metrics::new(), &Arc::default()).await;
+    let (store, _) = store.map_err(ServerError::store("cannot open the embedded store"))?;
     Ok(EmbeddedFolder { store, _lock: lock })
 }
 

@@ -57,6 +57,13 @@ pub enum ServerError {
     Serve(std::io::Error),
 }
 
+impl ServerError {
+    /// The error of a store while `what` was being done.
+    pub(super) fn store(what: &'static str) -> impl Fn(StoreError) -> Self + Copy {
+        move |source| Self::Store { what, source }
+    }
+}
+
 /// Says how the samples of a log in front of Cassandra get into Cassandra.
 fn only_in_log(log: &Path) -> String {
     format!(

@@ -164,8 +164,8 @@ where
     let (Front { router, metrics, .. }, peer) = (serving.front, serving.peer);
     let lingers = Lingers::default();
     let query = KeptQuery::default();
-    let stream = LongQueries::new(stream, place.clone(), query.clone());
-    let stream = Heads::new(stream, place.clone(), metrics.clone(), lingers.clone());
+    let queries = LongQueries::new(query.clone());
+    let stream = Heads::new(stream, place.clone(), metrics.clone(), lingers.clone(), queries);
     let requests = Requests { router, place, metrics, peer, lingers, query };
     let requests = TowerToHyperService::new(requests);
     let served = serving.builder.serve_connection(TokioIo::new(stream), requests);

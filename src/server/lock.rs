@@ -9,30 +9,18 @@ use super::error::ServerError;
 use crate::storage::disk::{Disk, Folders};
 use crate::storage::{FolderLock, NotLocked};
 
-/// Held while the process owns the folder.
-#[derive(Debug)]
-pub(super) struct DataLock {
-    _lock: FolderLock,
-}
-
-impl DataLock {
-    /// Creates the folder if it is missing, and locks it.
-    pub(super) fn acquire(folder: &Path) -> Result<Self, ServerError> {
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |source| ServerError::DataDir { path, source }
-        };
-        if folder.exists() && !folder.is_dir() {
-            let what = std::io::Error::new(ErrorKind::NotADirectory, "a file, not a folder");
-            return Err(failed(folder)(what));
-        }
-        Disk.create_dir(folder).map_err(failed(folder))?;
-        match FolderLock::acquire(folder) {
-            Ok(lock) => Ok(Self { _lock: lock }),
-            Err(NotLocked::InUse) => Err(ServerError::Locked { path: folder.to_owned() }),
-            Err(NotLocked::Failed(path, source)) => Err(ServerError::DataDir { path, source }),
-        }
+/// Creates the folder if it is missing, and locks it until the lock is dropped.
+pub(super) fn acquire(folder: &Path) -> Result<FolderLock, ServerError> {
+    let failed = |source| ServerError::DataDir { path: folder.to_owned(), source };
+    if folder.exists() && !folder.is_dir() {
+        let what = std::io::Error::new(ErrorKind::NotADirectory, "a file, not a folder");
+        return Err(failed(what));
     }
+    Disk.create_dir(folder).map_err(failed)?;
+    FolderLock::acquire(folder).map_err(|error| match error {
+        NotLocked::InUse => ServerError::Locked { path: folder.to_owned() },
+        NotLocked::Failed(path, source) => ServerError::DataDir { path, source },
+    })
 }
 
 #[cfg(test)]
@@ -43,12 +31,12 @@ mod tests {
     fn a_folder_has_one_owner_at_a_time() {
         let folder = tempfile::tempdir().expect("a folder");
         let data = folder.path().join("data");
-        let first = DataLock::acquire(&data).expect("free");
-        let error = DataLock::acquire(&data).expect_err("taken").to_string();
+        let first = acquire(&data).expect("free");
+        let error = acquire(&data).expect_err("taken").to_string();
         let want = format!("{} is in use by another promkairos process; stop that", data.display());
         assert!(error.starts_with(&want), "{error}");
         drop(first);
-        DataLock::acquire(&data).expect("free again");
+        acquire(&data).expect("free again");
     }
 
     #[test]
@@ -56,7 +44,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("data");
         std::fs::write(&path, "").expect("written");
-        let error = DataLock::acquire(&path).expect_err("a file").to_string();
+        let error = acquire(&path).expect_err("a file").to_string();
         assert_eq!(error, format!("{}: a file, not a folder", path.display()));
     }
 }

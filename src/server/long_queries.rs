@@ -1,8 +1,8 @@
 //! Queries of URLs that are too long for the HTTP library, over HTTP/1.
 //!
-//! Wraps the bytes of a connection. The crate `http` accepts [`MAX_TARGET_BYTES`] of path and query. If a request line
-//! has more, its query is kept here, and a header of the same length replaces it. The request gets its query back by
-//! the random value of that header.
+//! Stands between the socket and the library. The crate `http` accepts [`MAX_TARGET_BYTES`] of path and query. If a
+//! request line has more, its query is kept here, and a header of the same length replaces it. The request gets its
+//! query back by the random value of that header.
 //!
 //! Invariant: no byte is added or removed. So even if bytes only look like the beginning of a request, the library
 //! finds the same requests with the same ends; and a query belongs to one request alone. Not here: the limit of a head
@@ -18,7 +18,7 @@ use axum::body::Bytes;
 use axum::http::{HeaderName, Request};
 use parking_lot::Mutex;
 use ring::rand::{SecureRandom, SystemRandom};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 
 use super::connection_pool::Slot;
 use crate::limits::{MAX_HEAD_BYTES, MAX_TARGET_BYTES};
@@ -90,10 +90,8 @@ fn method_of(bytes: &[u8]) -> Option<usize> {
     bytes[blank..].starts_with(b" /").then_some(blank + 1)
 }
 
-/// The byte stream of a connection.
-pub(super) struct LongQueries<S> {
-    stream: S,
-    place: Arc<Slot>,
+/// Reads the bytes of a connection.
+pub(super) struct LongQueries {
     kept: KeptQuery,
     /// The received part of an incomplete request line.
     line: Vec<u8>,
@@ -108,9 +106,9 @@ enum Line {
     Given(usize),
 }
 
-impl<S> LongQueries<S> {
-    pub(super) fn new(stream: S, place: Arc<Slot>, kept: KeptQuery) -> Self {
-        Self { stream, place, kept, line: Vec::new(), line_is: Line::Whole }
+impl LongQueries {
+    pub(super) fn new(kept: KeptQuery) -> Self {
+        Self { kept, line: Vec::new(), line_is: Line::Whole }
     }
 
     /// Appends to an incomplete line. An empty `more` is the end of the stream.
@@ -123,81 +121,51 @@ impl<S> LongQueries<S> {
         }
         self.line_is = Line::Given(0);
     }
-}
 
-impl<S: AsyncRead + Unpin> AsyncRead for LongQueries<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
+    /// Reads from the stream of the connection at this place.
+    pub(super) fn poll_read<S: AsyncRead + Unpin>(
+        &mut self,
+        stream: &mut S,
+        place: &Slot,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let this = &mut *self;
         loop {
-            match this.line_is {
+            match self.line_is {
                 Line::Whole => {
                     let before = buffer.filled().len();
-                    ready!(Pin::new(&mut this.stream).poll_read(context, buffer))?;
+                    ready!(Pin::new(&mut *stream).poll_read(context, buffer))?;
                     let came = &mut buffer.filled_mut()[before..];
-                    if this.place.has_requests() || method_of(came).is_none() {
+                    if place.has_requests() || method_of(came).is_none() {
                         return Poll::Ready(Ok(()));
                     }
                     if came.contains(&b'\n') {
-                        this.kept.keep(came);
+                        self.kept.keep(came);
                         return Poll::Ready(Ok(()));
                     }
-                    this.line = came.to_vec();
+                    self.line = came.to_vec();
                     buffer.set_filled(before);
-                    this.line_is = Line::Begun;
+                    self.line_is = Line::Begun;
                 }
                 Line::Begun => {
                     let mut bytes = [0; READ];
                     let mut more = ReadBuf::new(&mut bytes);
-                    ready!(Pin::new(&mut this.stream).poll_read(context, &mut more))?;
-                    this.extend(more.filled());
+                    ready!(Pin::new(&mut *stream).poll_read(context, &mut more))?;
+                    self.extend(more.filled());
                 }
                 Line::Given(given) => {
-                    let rest = &this.line[given..];
+                    let rest = &self.line[given..];
                     let next = rest.len().min(buffer.remaining());
                     buffer.put_slice(&rest[..next]);
                     if next < rest.len() {
-                        this.line_is = Line::Given(given + next);
+                        self.line_is = Line::Given(given + next);
                     } else {
-                        (this.line, this.line_is) = (Vec::new(), Line::Whole);
+                        (self.line, self.line_is) = (Vec::new(), Line::Whole);
                     }
                     return Poll::Ready(Ok(()));
                 }
             }
         }
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for LongQueries<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        pieces: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, pieces)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) fn watch(
     state: Arc<AppState>,
     stopped: watch::Receiver<bool>,
 ) -> impl Future<Output = ()> + Send {
-    let limit = i64::try_from(state.pressure().limit()).unwrap_or(i64::MAX);
+    let limit = i64::try_from(state.pressure.limit()).unwrap_or(i64::MAX);
     state.metrics.memory.limit.set(limit);
     look_again_and_again(state, stopped)
 }
@@ -56,7 +56,7 @@ async fn look_again_and_again(state: Arc<AppState>, stopped: watch::Receiver<boo
         };
         let (before, level) = state.note_memory(resident);
         if level != before {
-            tell(before, level, state.pressure());
+            tell(before, level, &state.pressure);
         }
         looks = looks.wrapping_add(1);
         if level == before && !looks.is_multiple_of(REST) {
@@ -65,7 +65,7 @@ async fn look_again_and_again(state: Arc<AppState>, stopped: watch::Receiver<boo
         }
         metrics.level.set(level as i64);
         publish(&state);
-        state.ingest().publish();
+        state.ingest.publish();
         state.make_room_for_results();
         let is_under_way = relief.as_ref().is_some_and(|relief| !relief.is_finished());
         if !is_under_way && pace.is_due(level, Instant::now()) {
@@ -73,7 +73,7 @@ async fn look_again_and_again(state: Arc<AppState>, stopped: watch::Receiver<boo
         }
         let is_idle = giving_back.as_ref().is_none_or(|(_, task)| task.is_finished());
         let is_due = giving_back.as_ref().is_none_or(|(at, _)| at.elapsed() >= GIVE_BACK);
-        if is_idle && (state.pressure().take_freed() || is_due && level > Level::Ample) {
+        if is_idle && (state.pressure.take_freed() || is_due && level > Level::Ample) {
             giving_back = Some((Instant::now(), spawn_blocking(allocator::give_back)));
         }
         sleep(LOOK).await;
@@ -117,7 +117,7 @@ fn publish(state: &AppState) {
             Refused::Query => "query",
             Refused::Read => "read",
         };
-        let times = state.pressure().take_refused(refused);
+        let times = state.pressure.take_refused(refused);
         metrics.add_refused(kind, times);
         state.metrics.http.limits.add(MEMORY_LIMIT, times);
     }

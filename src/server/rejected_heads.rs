@@ -21,6 +21,7 @@ use tokio::time::{Sleep, sleep};
 
 use super::connection_pool::Slot;
 use super::frames::{self, Frames, LargeHeads, Sent};
+use super::long_queries::LongQueries;
 use crate::api;
 use crate::limits::{DRAINED_BODY_BYTES, DRAINED_BODY_TIME};
 use crate::telemetry::{HEAD_SIZE, HttpMetrics};
@@ -52,6 +53,7 @@ pub(super) struct Heads<S> {
     /// Bytes that replace an answer of the library and are still to be written.
     instead: Bytes,
     lingers: Lingers,
+    queries: LongQueries,
     end: End,
 }
 
@@ -100,9 +102,10 @@ impl<S> Heads<S> {
         place: Arc<Slot>,
         metrics: Arc<HttpMetrics>,
         lingers: Lingers,
+        queries: LongQueries,
     ) -> Self {
-        let (protocol, instead) = (Protocol::Unknown(0), Bytes::new());
-        Self { stream, place, metrics, protocol, instead, lingers, end: End::Open }
+        let (protocol, instead, end) = (Protocol::Unknown(0), Bytes::new(), End::Open);
+        Self { stream, place, metrics, protocol, instead, lingers, queries, end }
     }
 
     fn came(&mut self, mut bytes: &[u8]) {
@@ -271,7 +274,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Heads<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        let Self { stream, place, queries, .. } = &mut *self;
+        ready!(queries.poll_read(stream, place, context, buffer))?;
         self.came(&buffer.filled()[before..]);
         Poll::Ready(Ok(()))
     }

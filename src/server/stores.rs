@@ -18,7 +18,7 @@ use super::cassandra;
 use super::clusters;
 use super::error::ServerError;
 use super::lazy_store::{LazyStore, Opening};
-use super::lock::DataLock;
+use super::lock;
 use super::readiness_blockers::ReadinessBlockers;
 use super::runtime_config::RuntimeConfig;
 use super::wal_owner::WalOwner;
@@ -44,7 +44,7 @@ pub fn check(config: &Config) -> Result<(), ServerError> {
             .and_then(|options| storage_cassandra::check(&options))
             .and_then(|()| clusters::check(config, cassandra)),
     };
-    checked.map_err(|source| ServerError::Store { what: "cannot open the store", source })
+    checked.map_err(ServerError::store("cannot open the store"))
 }
 
 /// Warnings about settings of clusters that weaken promises.
@@ -75,7 +75,7 @@ pub(super) async fn open(
     match &config.store {
         StoreConfig::Embedded => {
             let (store, parts) =
-                open_embedded(config, Upkeep::Done, metrics, state.pressure()).await?;
+                open_embedded(config, Purpose::Writing, metrics, &state.pressure).await?;
             live.open_parts(parts);
             Ok(store)
         }
@@ -149,20 +149,20 @@ fn count<T>(opened: &Result<T, StoreError>, metrics: &CassandraMetrics) {
     }
 }
 
-/// Whether the part files of the embedded store are maintained.
+/// Why the embedded store of a folder is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Upkeep {
-    /// Days beyond the retention are removed, and files are merged.
-    Done,
-    /// They are not.
-    Left,
+pub enum Purpose {
+    /// For reading: the store has to exist, samples beyond the retention stay, and no files are merged.
+    Reading,
+    /// For writing: the store is created if missing, and maintained as in a server.
+    Writing,
 }
 
 /// Opens the embedded store of the data folder, with its log in front. Also returns its part files,
 /// so that their retention can be changed.
 pub(super) async fn open_embedded(
     config: &Config,
-    upkeep: Upkeep,
+    purpose: Purpose,
     metrics: &Metrics,
     pressure: &Arc<Pressure>,
 ) -> Result<(SharedStore, Arc<Parts>), StoreError> {
@@ -171,7 +171,7 @@ pub(super) async fn open_embedded(
     wal::check_there(&log, &Disk)?;
     let options = head_options(log, &config.head, &metrics.head, pressure);
     let through = wal::checkpoint(&options.dir, options.disk.as_ref())?;
-    let parts = open_parts(config, upkeep, through, metrics).await?;
+    let parts = open_parts(config, purpose, through, metrics).await?;
     check_together(&options, parts.stats().await?.flushed_through, config)?;
     let head = Head::open(options, parts.clone(), metrics.head.clone()).await?;
     Ok((Arc::new(head), parts))
@@ -180,7 +180,7 @@ pub(super) async fn open_embedded(
 /// The options of the log in front of Cassandra.
 fn log_options(config: &Config, state: &AppState) -> head::Options {
     let log = wal_dir(&config.data_dir, &config.store);
-    let options = head_options(log, &config.head, &state.metrics.head, state.pressure());
+    let options = head_options(log, &config.head, &state.metrics.head, &state.pressure);
     let refuse = Some(storage_cassandra::refuse as head::Refuse);
     head::Options { keeps_stamps: true, refuse, ..options }
 }
@@ -219,7 +219,7 @@ fn cassandra_options(
 
 async fn open_parts(
     config: &Config,
-    upkeep: Upkeep,
+    purpose: Purpose,
     through: u64,
     metrics: &Metrics,
 ) -> Result<Arc<Parts>, StoreError> {
@@ -228,12 +228,12 @@ async fn open_parts(
     let write_bytes = usize::try_from(config.memory.parts()).unwrap_or(usize::MAX);
     let options =
         embedded::Options { cache_bytes, write_bytes, through, ..embedded::Options::default() };
-    let options = match upkeep {
-        Upkeep::Done => {
+    let options = match purpose {
+        Purpose::Writing => {
             let retention = config.retention.unwrap_or_default();
             embedded::Options { retention, ..options }
         }
-        Upkeep::Left => embedded::Options { maintenance: None, ..options },
+        Purpose::Reading => embedded::Options { maintenance: None, ..options },
     };
     let metrics = metrics.store.clone();
     let parts = tokio::task::spawn_blocking(move || Parts::open(&folder, options, metrics));
@@ -258,10 +258,9 @@ fn check_together(log: &head::Options, flushed: u64, config: &Config) -> Result<
 
 /// Abandons the missing log of the configured store: the next start creates a new one.
 pub fn give_up_log(config: &Config) -> Result<(), ServerError> {
-    let _lock = DataLock::acquire(&config.data_dir)?;
+    let _lock = lock::acquire(&config.data_dir)?;
     let log = wal_dir(&config.data_dir, &config.store);
-    wal::forget_mark(&log, &Disk)
-        .map_err(|source| ServerError::Store { what: "cannot give the log up", source })
+    wal::forget_mark(&log, &Disk).map_err(ServerError::store("cannot give the log up"))
 }
 
 fn head_options(

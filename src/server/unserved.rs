@@ -11,21 +11,21 @@ use crate::storage::disk::{Disk, Folders};
 use crate::storage::head::wal::{self, Unflushed};
 
 use super::error::ServerError;
-use super::lock::DataLock;
+use super::lock;
 
-/// Refuses a start that leaves acknowledged samples out, and warns of a store that is not served. `lock` is the
-/// lock of the data folder, if this process owns the folder.
-pub(super) fn check(config: &Config, lock: Option<&DataLock>) -> Result<(), ServerError> {
+/// Refuses a start that leaves acknowledged samples out, and warns of a store that is not served. `owns_folder` =
+/// this process has the lock of the data folder.
+pub(super) fn check(config: &Config, owns_folder: bool) -> Result<(), ServerError> {
     let log = config.data_dir.join("cassandra/wal");
     let serves_log = matches!(config.store, StoreConfig::Cassandra { ack: Ack::Wal, .. });
     if !serves_log {
-        let failed = |source| ServerError::Store { what: "cannot leave the log out", source };
+        let failed = ServerError::store("cannot leave the log out");
         wal::check_there(&log, &Disk).map_err(failed)?;
         match wal::unflushed(&log, &Disk).map_err(failed)? {
             Unflushed::Nothing => {}
             Unflushed::Something => return Err(ServerError::Unserved { log }),
             // The server that owns the folder serves the log.
-            Unflushed::InUse if lock.is_none() && is_owned(&config.data_dir) => {}
+            Unflushed::InUse if !owns_folder && is_owned(&config.data_dir) => {}
             // The log is being repaired, and its content is unknown.
             Unflushed::InUse => return Err(failed(wal::in_use(&log))),
         }
@@ -42,7 +42,7 @@ pub(super) fn check(config: &Config, lock: Option<&DataLock>) -> Result<(), Serv
 
 /// Whether a server owns this folder.
 fn is_owned(folder: &Path) -> bool {
-    matches!(DataLock::acquire(folder), Err(ServerError::Locked { .. }))
+    matches!(lock::acquire(folder), Err(ServerError::Locked { .. }))
 }
 
 /// Whether the embedded store in this folder has samples; `true` if that cannot be determined.

@@ -33,6 +33,9 @@ use promkairos_telemetry::{Metrics, Traces};
 /// A request to reload the settings; the answer is a report of the changes, or the reason for none.
 pub type Reload = oneshot::Sender<Result<String, String>>;
 
+/// The state as handlers get it.
+pub(super) type Shared = Arc<AppState>;
+
 /// The state that handlers share.
 pub struct AppState {
     pub(super) store: OnceLock<SharedStore>,
@@ -51,7 +54,7 @@ pub struct AppState {
     /// Selects the requests that are traced.
     pub(super) traces: Traces,
     /// How near the process is to its memory limit.
-    pub(super) pressure: Arc<Pressure>,
+    pub pressure: Arc<Pressure>,
     /// Permits for requests whose whole answer is in memory, and the limits of such answers.
     pub(super) turns: RwLock<Arc<ListPermits>>,
     /// Memory for answers that wait for their clients.
@@ -64,7 +67,7 @@ pub struct AppState {
     /// Threads that decode requests, compile patterns and encode answers.
     pub(super) workers: Workers,
     /// What every write passes.
-    pub(super) ingest: Pipeline,
+    pub ingest: Pipeline,
     /// Bodies that are forms.
     pub(super) forms: Intake,
     pub(super) admin_api: AdminApi,
@@ -299,21 +302,11 @@ impl AppState {
         self.store.get().ok_or_else(|| ApiError::NotReady(self.opening.lock().clone()))
     }
 
-    /// How near the process is to its memory limit.
-    pub fn pressure(&self) -> &Arc<Pressure> {
-        &self.pressure
-    }
-
     /// Notes the resident bytes of the process. Returns the memory level before and after.
     pub fn note_memory(&self, resident: u64) -> (Level, Level) {
         let levels = self.pressure.note(resident);
         self.evaluator().engine.settings().memory.looked_at();
         levels
-    }
-
-    /// What every write passes.
-    pub fn ingest(&self) -> &Pipeline {
-        &self.ingest
     }
 
     /// If a query result waits for memory that other results hold, aborts a result that its client does not read.
