@@ -2,24 +2,20 @@
 //!
 //! Disabled unless `--enable-admin-api` is set. Answers like Prometheus: 204, or its JSON error.
 
-use std::sync::Arc;
-
 use axum::extract::{FromRequest, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
 use super::parameters::{BACKWARDS, Parameters, invalid};
 use super::settings::AdminApi;
+use super::state::Shared;
 use super::{ApiError, AppState, delete_preview, json, matches};
 use promkairos_model::{Matcher, TimeRange};
 
 /// `POST` or `PUT`; parameters `match[]` (one or more), `start`, `end` in the URL or a form. Two parameters
 /// are not in Prometheus: `dry_run=true` deletes nothing and returns what would be deleted;
 /// `count_series=true` also returns the number of matching series.
-pub(super) async fn delete_series(
-    State(state): State<Arc<AppState>>,
-    request: Request,
-) -> Response {
+pub(super) async fn delete_series(State(state): State<Shared>, request: Request) -> Response {
     if let Some(refused) = refused_unless_enabled(&state) {
         return refused;
     }
@@ -30,12 +26,12 @@ pub(super) async fn delete_series(
 }
 
 /// `POST` or `PUT`. Does nothing: files are cleaned without a request.
-pub(super) async fn clean_tombstones(State(state): State<Arc<AppState>>) -> Response {
+pub(super) async fn clean_tombstones(State(state): State<Shared>) -> Response {
     refused_unless_enabled(&state).unwrap_or_else(|| StatusCode::NO_CONTENT.into_response())
 }
 
 /// `POST` or `PUT`. Snapshots are not supported.
-pub(super) async fn snapshot(State(state): State<Arc<AppState>>) -> Response {
+pub(super) async fn snapshot(State(state): State<Shared>) -> Response {
     let status = StatusCode::INTERNAL_SERVER_ERROR;
     let none = || {
         json::error(
@@ -56,7 +52,7 @@ async fn delete_or_preview(
         return Err(invalid("end", BACKWARDS));
     }
     let mode = Mode::parse(parameters)?;
-    let selectors = matches::required(state, parameters).await?;
+    let (selectors, _room) = matches::required(state, parameters).await?;
     match mode {
         Mode::Delete => {
             delete(state, &selectors, range).await?;
@@ -119,6 +115,7 @@ pub(super) fn refused_unless_enabled(state: &AppState) -> Option<Response> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use axum::body::Body;

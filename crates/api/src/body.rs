@@ -20,13 +20,11 @@ pub(crate) async fn receive(
     most: usize,
     metrics: &HttpMetrics,
 ) -> Result<ReceivedBody, RequestError> {
-    let received = receive_within(intake, headers, body, most).await;
-    match &received {
-        Err(RequestError::Refused(Refusal::BodyTooLarge(_))) => metrics.limits.reached(BODY_SIZE),
-        Err(RequestError::BodyTooSlow(_)) => metrics.limits.reached("http-body-timeout"),
+    receive_within(intake, headers, body, most).await.inspect_err(|error| match error {
+        RequestError::Refused(Refusal::BodyTooLarge(_)) => metrics.limits.reached(BODY_SIZE),
+        RequestError::BodyTooSlow(_) => metrics.limits.reached("http-body-timeout"),
         _ => {}
-    }
-    received
+    })
 }
 
 async fn receive_within(

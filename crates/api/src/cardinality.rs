@@ -17,7 +17,7 @@ use promkairos_storage::SeriesQuery;
 
 /// How far back the last hours reach: the range of the head of a Prometheus.
 const HEAD_MS: i64 = 3 * 3_600_000;
-const MOST: usize = 10_000;
+const MOST: i64 = 10_000;
 const USUAL: usize = 10;
 
 /// The counts, keys in Prometheus' order.
@@ -88,9 +88,9 @@ pub(super) async fn cardinality(
 }
 
 fn positive(text: &str) -> Result<usize, ApiError> {
-    match integer(text).ok().and_then(|limit| usize::try_from(limit).ok()) {
-        Some(1..=MOST) => Ok(integer(text).map_or(USUAL, |limit| limit as usize)),
-        Some(limit) if limit > MOST => {
+    match integer(text) {
+        Ok(limit @ 1..=MOST) => Ok(limit as usize),
+        Ok(limit) if limit > MOST => {
             Err(ApiError::BadRequest(format!("limit must not exceed {MOST}")))
         }
         _ => Err(ApiError::BadRequest("limit must be a positive number".into())),

@@ -69,18 +69,8 @@ fn to(path: &str, method: &Method, query: Option<&str>) -> Response {
 }
 
 fn in_html(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&#34;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
-    out
+    let escapes = [("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\"", "&#34;"), ("'", "&#39;")];
+    escapes.iter().fold(text.to_owned(), |text, (special, escape)| text.replace(special, escape))
 }
 
 /// The answer to an unknown path.

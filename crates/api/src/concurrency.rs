@@ -4,15 +4,13 @@
 //! the limit is refused at once, with `Retry-After`; so is one on a spare connection. Requests for health and metrics
 //! do not count: operators need them to see why others are refused.
 
-use std::sync::Arc;
-
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::error::ApiError;
 use super::request_limit::{SharedConnection, SpareConnection};
-use super::state::AppState;
+use super::state::{AppState, Shared};
 
 /// The setting that limits connections.
 const CONNECTIONS: &str = "max-connections";
@@ -21,11 +19,7 @@ const CONNECTIONS: &str = "max-connections";
 pub(super) const UNCOUNTED: [&str; 3] = ["/-/healthy", "/-/ready", "/metrics"];
 
 /// Refuses requests beyond the limit.
-pub(super) async fn bound(
-    State(state): State<Arc<AppState>>,
-    request: Request,
-    next: Next,
-) -> Response {
+pub(super) async fn bound(State(state): State<Shared>, request: Request, next: Next) -> Response {
     if UNCOUNTED.contains(&request.uri().path()) {
         return next.run(request).await;
     }

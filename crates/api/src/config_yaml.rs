@@ -5,16 +5,16 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::Response;
 use serde_json::json;
 
+use super::json as envelope;
 use super::pages::shown;
 use super::settings::GlobalConfig;
-use super::{AppState, json as envelope};
+use super::state::Shared;
 
 /// The default scrape timeout of a Prometheus; a shorter interval lowers it.
 const SCRAPE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -26,7 +26,7 @@ const WORDS: [&str; 9] = ["y", "n", "yes", "no", "on", "off", "true", "false", "
 const MOST_KEY: usize = 128;
 
 /// `GET /api/v1/status/config`
-pub(super) async fn config(State(state): State<Arc<AppState>>) -> Response {
+pub(super) async fn config(State(state): State<Shared>) -> Response {
     envelope::answer(Ok(json!({ "yaml": yaml(&state.global()) })))
 }
 

@@ -3,13 +3,11 @@
 //! Clients that name OpenMetrics get it, as with Prometheus; others get the text format of Prometheus,
 //! which `promtool check metrics` also reads.
 
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::IntoResponse;
 
-use super::AppState;
+use super::state::Shared;
 
 /// The formats of metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,10 +19,7 @@ enum Format {
 }
 
 /// `GET /metrics`: the metrics of this process.
-pub(super) async fn metrics(
-    State(state): State<Arc<AppState>>,
-    headers: HeaderMap,
-) -> impl IntoResponse {
+pub(super) async fn metrics(State(state): State<Shared>, headers: HeaderMap) -> impl IntoResponse {
     let accepted = headers.get_all(header::ACCEPT).iter();
     let accepted: Vec<&str> = accepted.filter_map(|value| value.to_str().ok()).collect();
     let (content_type, text) = match best(&accepted.join(",")) {

@@ -2,13 +2,12 @@
 //!
 //! The list omits scraping, rules and service discovery, which do not apply here.
 
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
 use super::settings::{AdminApi, TypeAndUnitLabels};
+use super::state::Shared;
 use super::{AppState, json as envelope};
 use promkairos_promql::{
     Aggregator, BinaryOp, Features, Function, NameRemoval, Names, StartTimestamps,
@@ -37,7 +36,7 @@ const WORDS: &[&str] = &[
 const OF_SELECTORS: [&str; 3] = ["=~", "!~", "@"];
 
 /// `GET /api/v1/features`
-pub(super) async fn features(State(state): State<Arc<AppState>>) -> Response {
+pub(super) async fn features(State(state): State<Shared>) -> Response {
     envelope::answer(Ok(json!({
         "api": api(&state),
         "otlp_receiver": { "delta_conversion": false, "native_delta_ingestion": false },

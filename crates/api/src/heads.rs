@@ -5,15 +5,13 @@
 //! The connection's code judges the head and attaches the verdict to the request. Heads that the HTTP library refuses
 //! never get here.
 
-use std::sync::Arc;
-
 use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::http::{self, Extensions, HeaderMap, Method, StatusCode, Uri, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::AppState;
+use super::state::Shared;
 use promkairos_model::limits::{
     HEADER_BYTES, MAX_HEAD_BYTES, MAX_HEADERS, MAX_TARGET_BYTES, NO_SETTING,
 };
@@ -131,11 +129,7 @@ fn is_of_host(byte: &u8) -> bool {
 }
 
 /// Answers requests whose head determines the answer.
-pub(super) async fn decide(
-    State(state): State<Arc<AppState>>,
-    request: Request,
-    next: Next,
-) -> Response {
+pub(super) async fn decide(State(state): State<Shared>, request: Request, next: Next) -> Response {
     if let Some(&refused) = request.extensions().get::<RefusedHead>() {
         if refused == RefusedHead::TooLarge {
             state.metrics.http.limits.reached(HEAD_SIZE);

@@ -25,10 +25,7 @@ const JSON: [(header::HeaderName, &str); 1] = [(header::CONTENT_TYPE, "applicati
 
 /// A success with data, or an error.
 pub(super) fn answer(data: Result<impl Serialize, ApiError>) -> Response {
-    match data {
-        Ok(data) => warned(&data, Vec::new()),
-        Err(error) => failure(error),
-    }
+    data.map_or_else(failure, |data| warned(&data, Vec::new()))
 }
 
 /// A success with data and warnings.

@@ -4,19 +4,18 @@
 //! selectors give the sorted union.
 
 use std::future::Future;
-use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 
-use super::admission::ListPermit;
 use super::answer_room::holding;
 use super::matches::Selectors;
 use super::parameters::Parameters;
 use super::query_result::TRUNCATED;
 use super::settings::ListLimits;
 use super::slow::Watch;
+use super::state::Shared;
 use super::{ApiError, AppState, json, label_name, matches};
 use promkairos_model::{Labels, ShownSize, TimeRange};
 use promkairos_promql::annotations::Shown;
@@ -31,14 +30,14 @@ pub(super) const SIZE: &str = "max-label-results-size";
 const ITEM_BYTES: usize = 48;
 
 /// `/api/v1/labels`, parameters `match[]`, `start`, `end`, `limit`.
-pub(super) async fn names(State(state): State<Arc<AppState>>, parameters: Parameters) -> Response {
+pub(super) async fn names(State(state): State<Shared>, parameters: Parameters) -> Response {
     let _watch = Watch::new(&state, "/api/v1/labels", parameters.shown());
     json::respond(names_answer(&state, &parameters).await)
 }
 
 /// `/api/v1/label/<name>/values`; parameters like `labels`.
 pub(super) async fn values(
-    State(state): State<Arc<AppState>>,
+    State(state): State<Shared>,
     uri: Uri,
     parameters: Parameters,
 ) -> Response {
@@ -52,17 +51,14 @@ pub(super) async fn values(
 }
 
 /// `/api/v1/series`; parameters like `labels`, but `match[]` is required.
-pub(super) async fn series(State(state): State<Arc<AppState>>, parameters: Parameters) -> Response {
+pub(super) async fn series(State(state): State<Shared>, parameters: Parameters) -> Response {
     let _watch = Watch::new(&state, "/api/v1/series", parameters.shown());
     json::respond(series_answer(&state, &parameters).await)
 }
 
 async fn names_answer(state: &AppState, parameters: &Parameters) -> Result<Response, ApiError> {
-    let question = Question::read(state, parameters).await?;
     let names = |store: SharedStore, query| async move { store.label_names(&query).await };
-    let limit = question.limit;
-    let names = question.ask(state, names).await?;
-    Ok(texts(limit.warnings(state, &names.0), names))
+    Question::read(state, parameters).await?.answer(state, names, write_text).await
 }
 
 async fn values_answer(
@@ -75,14 +71,11 @@ async fn values_answer(
         let shown = quoted_bytes(unescaped.as_deref().map_or(name, str::as_bytes));
         return Err(ApiError::BadRequest(format!("invalid label name: {shown}")));
     };
-    let question = Question::read(state, parameters).await?;
     let values = |store: SharedStore, query| {
         let name = name.to_owned();
         async move { store.label_values(&name, &query).await }
     };
-    let limit = question.limit;
-    let values = question.ask(state, values).await?;
-    Ok(texts(limit.warnings(state, &values.0), values))
+    Question::read(state, parameters).await?.answer(state, values, write_text).await
 }
 
 async fn series_answer(state: &AppState, parameters: &Parameters) -> Result<Response, ApiError> {
@@ -93,9 +86,7 @@ async fn series_answer(state: &AppState, parameters: &Parameters) -> Result<Resp
     let question =
         Question { selectors: matches::required(state, parameters).await?, limit, range };
     let series = |store: SharedStore, query| async move { store.series(&query).await };
-    let found = question.ask(state, series).await?;
-    let warnings = limit.warnings(state, &found.0);
-    Ok(list(warnings, found, |out, labels: Labels| json::labels(out, &labels)))
+    question.answer(state, series, |out, labels: Labels| json::labels(out, &labels)).await
 }
 
 /// The parameters of a request for a list.
@@ -144,8 +135,8 @@ impl Question {
         let (limit, range) = Self::bounds(state, parameters)?;
         let selectors = matches::parse(state, parameters.list("match[]")).await?;
         let mut selectors = selectors.map_err(ApiError::BadRequest)?;
-        if selectors.is_empty() {
-            selectors.push(Vec::new());
+        if selectors.0.is_empty() {
+            selectors.0.push(Vec::new());
         }
         Ok(Self { selectors, range, limit })
     }
@@ -154,41 +145,34 @@ impl Question {
         Ok((Limit::of(state, parameters.limit()?), parameters.range()?))
     }
 
-    /// The union of the store's answers to each selector.
-    async fn ask<T: Listed + Clone, A>(
+    /// The union of what the store returns to `ask` for each selector, as an answer.
+    async fn answer<T: Listed + Clone + Send + 'static, A>(
         self,
         state: &AppState,
-        answer: impl Fn(SharedStore, SeriesQuery) -> A,
-    ) -> Result<(Limited<T>, ListPermit), ApiError>
+        ask: impl Fn(SharedStore, SeriesQuery) -> A,
+        write: impl Fn(&mut String, T) + Send + 'static,
+    ) -> Result<Response, ApiError>
     where
         A: Future<Output = Result<Limited<T>, StoreError>>,
     {
-        let Self { selectors, range, limit } = self;
-        let limit = limit.most;
+        let Self { selectors: (selectors, _room), range, limit } = self;
         let store = state.store()?;
         let union = async {
             let mut all = Limited { items: Vec::new(), truncated: false };
-            for matchers in selectors.iter().cloned() {
-                let query = SeriesQuery { matchers, range, limit };
-                let found = answer(store.clone(), query).await?;
-                all = Limited::union(vec![all, found], limit);
+            for matchers in selectors {
+                let query = SeriesQuery { matchers, range, limit: limit.most };
+                let found = ask(store.clone(), query).await?;
+                all = Limited::union(vec![all, found], limit.most);
             }
             Ok(all)
         };
-        state.in_turn(union).await
+        let (found, turn) = state.in_turn(union).await?;
+        let shown = Shown { warnings: limit.warnings(state, &found), ..Shown::default() };
+        let bytes = found.items.iter().map(|item| item.bytes() + ITEM_BYTES).sum();
+        Ok(holding(json::list("", found.items, write, &json::tail(&shown)), turn, bytes))
     }
 }
 
-fn texts(warnings: Vec<String>, found: (Limited<String>, ListPermit)) -> Response {
-    list(warnings, found, |out, item: String| out.push_str(&json::text(&item)))
-}
-
-fn list<T: Listed + Send + 'static>(
-    warnings: Vec<String>,
-    (found, turn): (Limited<T>, ListPermit),
-    write: impl Fn(&mut String, T) + Send + 'static,
-) -> Response {
-    let shown = Shown { warnings, ..Shown::default() };
-    let bytes = found.items.iter().map(|item| item.bytes() + ITEM_BYTES).sum();
-    holding(json::list("", found.items, write, &json::tail(&shown)), turn, bytes)
+fn write_text(out: &mut String, text: String) {
+    out.push_str(&json::text(&text));
 }

@@ -3,42 +3,26 @@
 //! All selectors of a request share one budget for regular expressions.
 
 use super::parameters::{Parameters, invalid};
+use super::patterns::{self, Read};
 use super::workers::Caller;
-use super::{ApiError, AppState, patterns};
+use super::{ApiError, AppState};
 use promkairos_model::limits::{MAX_QUERY_BYTES, MAX_READ_QUERIES, NO_SETTING};
 use promkairos_model::{Matcher, PatternSet, ShownSize};
-use promkairos_promql::{PatternRoom, parse_selector_with};
+use promkairos_promql::parse_selector_with;
 
 /// The matchers of each selector, or the parse error.
 pub(super) type Matches = Result<Selectors, String>;
 
-/// The matchers of each selector, with the memory of their patterns.
-#[derive(Debug, Default)]
-pub(super) struct Selectors {
-    matchers: Vec<Vec<Matcher>>,
-    _room: PatternRoom,
-}
-
-impl std::ops::Deref for Selectors {
-    type Target = Vec<Vec<Matcher>>;
-
-    fn deref(&self) -> &Vec<Vec<Matcher>> {
-        &self.matchers
-    }
-}
-
-impl std::ops::DerefMut for Selectors {
-    fn deref_mut(&mut self) -> &mut Vec<Vec<Matcher>> {
-        &mut self.matchers
-    }
-}
+/// The matchers of each selector.
+pub(super) type Selectors = Read<Vec<Vec<Matcher>>>;
 
 /// Parses selectors; each needs a matcher that does not match the empty string.
 pub(super) async fn parse(state: &AppState, selectors: Vec<String>) -> Result<Matches, ApiError> {
     let matches = parse_any(state, selectors).await?;
-    Ok(matches.and_then(|all| match all.iter().any(|one| one.iter().all(Matcher::matches_empty)) {
+    let is_empty = |one: &Vec<Matcher>| one.iter().all(Matcher::matches_empty);
+    Ok(matches.and_then(|selectors| match selectors.0.iter().any(is_empty) {
         true => Err("match[] must contain at least one non-empty matcher".into()),
-        false => Ok(all),
+        false => Ok(selectors),
     }))
 }
 
@@ -79,7 +63,7 @@ pub(super) async fn parse_any(
     };
     let deadline = patterns::compile_deadline(state);
     let (matchers, room) = patterns::read(state, &deadline, bytes, parse).await?;
-    Ok(matchers.map(|matchers| Selectors { matchers, _room: room }))
+    Ok(matchers.map(|matchers| (matchers, room)))
 }
 
 #[cfg(test)]
@@ -92,7 +76,7 @@ mod tests {
         let state = AppState::new(Arc::default());
         let selectors = selectors.iter().map(|&selector| selector.to_owned()).collect();
         let matches = parse(&state, selectors).await.expect("somebody waits");
-        matches.map(|all| all.len())
+        matches.map(|(all, _)| all.len())
     }
 
     #[tokio::test]

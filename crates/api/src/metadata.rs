@@ -1,8 +1,6 @@
 //! `/api/v1/metadata`: type, unit and help of metric families, one entry for each family: the last
 //! one written.
 
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
@@ -11,6 +9,7 @@ use super::admission::ListPermit;
 use super::answer_room::holding;
 use super::parameters::{Parameters, integer};
 use super::slow::Watch;
+use super::state::Shared;
 use super::{ApiError, AppState, json};
 use promkairos_model::Metadata;
 use promkairos_promql::annotations::Shown;
@@ -28,10 +27,7 @@ struct Entry<'a> {
 type Families = Vec<(String, Metadata)>;
 
 /// `GET /api/v1/metadata`, parameters `metric`, `limit`, `limit_per_metric`.
-pub(super) async fn metadata(
-    State(state): State<Arc<AppState>>,
-    parameters: Parameters,
-) -> Response {
+pub(super) async fn metadata(State(state): State<Shared>, parameters: Parameters) -> Response {
     let _watch = Watch::new(&state, "/api/v1/metadata", parameters.shown());
     match families(&state, &parameters).await {
         Ok((families, turn)) => {

@@ -4,21 +4,19 @@
 //! 6454); a page cannot change these headers. Programs other than browsers send neither and are not affected. Requests
 //! that only read are answered for every origin (see `cors`).
 
-use std::sync::Arc;
-
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::AppState;
+use super::state::Shared;
 
 const WHY: &str = "Forbidden: a page of another site may not change anything here; the setting allowed-origins \
                    lists the origins that may\n";
 
 /// Passes a request on, unless it comes from a page of an origin that is not allowed: that is 403.
 pub(super) async fn refuse_foreign(
-    State(state): State<Arc<AppState>>,
+    State(state): State<Shared>,
     request: Request,
     next: Next,
 ) -> Response {

@@ -3,7 +3,6 @@
 //! `format_query` and `parse_query` only parse the text.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::State;
@@ -14,83 +13,64 @@ use tracing::{Instrument, Span, info_span};
 
 use super::error::ApiError;
 use super::parameters::Parameters;
-use super::query_request::{expression, instant_time, options, range_steps, reached, wanted};
-use super::state::AppState;
+use super::query_request::{expression, options, reached, steps, wanted};
+use super::state::{AppState, Shared};
 use super::{json, parse_query, query_result, slow};
 use promkairos_promql::{Cost, QueryError, QueryOptions, QueryResult, Steps};
 use promkairos_telemetry::{self as telemetry, QueryKind, QueryOutcome, RunningQuery};
 
 /// `/api/v1/query`, parameters `query`, `time`, `timeout`, `limit`, `lookback_delta`, `stats`.
 pub(super) async fn query(
-    State(state): State<Arc<AppState>>,
+    State(state): State<Shared>,
     headers: HeaderMap,
     parameters: Parameters,
 ) -> Response {
-    json::respond(instant(&state, &headers, &parameters).await)
+    json::respond(answer(&state, &headers, &parameters, QueryKind::Instant).await)
 }
 
 /// `/api/v1/query_range`; parameters like `query`, but `start`, `end` and `step` instead of `time`.
 pub(super) async fn query_range(
-    State(state): State<Arc<AppState>>,
+    State(state): State<Shared>,
     headers: HeaderMap,
     parameters: Parameters,
 ) -> Response {
-    json::respond(range(&state, &headers, &parameters).await)
+    json::respond(answer(&state, &headers, &parameters, QueryKind::Range).await)
 }
 
 /// `/api/v1/format_query`, parameter `query`.
-pub(super) async fn format_query(
-    State(state): State<Arc<AppState>>,
-    parameters: Parameters,
-) -> Response {
+pub(super) async fn format_query(State(state): State<Shared>, parameters: Parameters) -> Response {
     let expr = expression(&state, parameters.first("query"), &QueryOptions::default()).await;
     json::answer(expr.map(|(expr, _)| expr.pretty()))
 }
 
 /// `/api/v1/parse_query`, parameter `query`.
-pub(super) async fn parse_query(
-    State(state): State<Arc<AppState>>,
-    parameters: Parameters,
-) -> Response {
+pub(super) async fn parse_query(State(state): State<Shared>, parameters: Parameters) -> Response {
     let expr = expression(&state, parameters.first("query"), &QueryOptions::default()).await;
     json::answer(expr.map(|(expr, _)| parse_query::tree(&expr)))
 }
 
-async fn instant(
+async fn answer(
     state: &AppState,
     headers: &HeaderMap,
     parameters: &Parameters,
+    kind: QueryKind,
 ) -> Result<Response, ApiError> {
     let limit = parameters.limit()?;
-    let time = instant_time(state, parameters)?;
+    let steps = steps(state, parameters, kind)?;
     let mut options = options(state, headers, parameters)?;
     options.estimate = wanted(parameters)?;
     let query = parameters.first("query");
     let (expr, _room) = expression(state, query, &options).await?;
     let store = state.store()?.clone();
     let evaluator = state.evaluator();
-    let evaluation = evaluator.engine.instant(store, &expr, time, &options);
-    let (steps, cost) = (Steps::instant(time), &options.cost);
-    let asked = Asked { query, kind: QueryKind::Instant, steps, cost };
-    let result = counted(state, asked, evaluation).await?;
-    Ok(query_result::answer(result, query, limit, parameters.first("stats")))
-}
-
-async fn range(
-    state: &AppState,
-    headers: &HeaderMap,
-    parameters: &Parameters,
-) -> Result<Response, ApiError> {
-    let limit = parameters.limit()?;
-    let steps = range_steps(parameters)?;
-    let mut options = options(state, headers, parameters)?;
-    options.estimate = wanted(parameters)?;
-    let query = parameters.first("query");
-    let (expr, _room) = expression(state, query, &options).await?;
-    let store = state.store()?.clone();
-    let evaluator = state.evaluator();
-    let evaluation = evaluator.engine.range(store, &expr, steps, &options);
-    let asked = Asked { query, kind: QueryKind::Range, steps, cost: &options.cost };
+    let engine = &evaluator.engine;
+    let evaluation = async {
+        match kind {
+            QueryKind::Instant => engine.instant(store, &expr, steps.start, &options).await,
+            QueryKind::Range => engine.range(store, &expr, steps, &options).await,
+        }
+    };
+    let asked = Asked { query, kind, steps, cost: &options.cost };
     let result = counted(state, asked, evaluation).await?;
     Ok(query_result::answer(result, query, limit, parameters.first("stats")))
 }

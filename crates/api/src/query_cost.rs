@@ -2,8 +2,6 @@
 //!
 //! The engine counts costs and enforces their limits.
 
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -11,64 +9,52 @@ use axum::response::Response;
 use super::error::ApiError;
 use super::json;
 use super::parameters::Parameters;
-use super::query_request::{expression, instant_time, options, range_steps, reached, wanted};
+use super::query_request::{expression, options, reached, steps, wanted};
 use super::query_result::{Figures, stats_warning};
 use super::slow::Watch;
-use super::state::AppState;
-use promkairos_promql::{Estimate, QueryError};
+use super::state::{AppState, Shared};
+use promkairos_promql::Estimate;
+use promkairos_telemetry::QueryKind;
 
 /// `/api/v1/query_cost`; parameters like `query`.
 pub(super) async fn query_cost(
-    State(state): State<Arc<AppState>>,
+    State(state): State<Shared>,
     headers: HeaderMap,
     parameters: Parameters,
 ) -> Response {
     let _watch = Watch::new(&state, "/api/v1/query_cost", parameters.shown());
-    respond(&parameters, instant(&state, &headers, &parameters).await)
+    respond(&parameters, estimate(&state, &headers, &parameters, QueryKind::Instant).await)
 }
 
 /// `/api/v1/query_range_cost`; parameters like `query_range`.
 pub(super) async fn query_range_cost(
-    State(state): State<Arc<AppState>>,
+    State(state): State<Shared>,
     headers: HeaderMap,
     parameters: Parameters,
 ) -> Response {
     let _watch = Watch::new(&state, "/api/v1/query_range_cost", parameters.shown());
-    respond(&parameters, range(&state, &headers, &parameters).await)
+    respond(&parameters, estimate(&state, &headers, &parameters, QueryKind::Range).await)
 }
 
-async fn instant(
+/// The estimate of a query of this kind; counts a limit that it exceeds.
+async fn estimate(
     state: &AppState,
     headers: &HeaderMap,
     parameters: &Parameters,
+    kind: QueryKind,
 ) -> Result<Estimate, ApiError> {
     parameters.limit()?;
     wanted(parameters)?;
-    let time = instant_time(state, parameters)?;
+    let steps = steps(state, parameters, kind)?;
     let options = options(state, headers, parameters)?;
     let (expr, _room) = expression(state, parameters.first("query"), &options).await?;
     let store = state.store()?.clone();
     let evaluator = state.evaluator();
-    counted(state, evaluator.engine.estimate_instant(store, &expr, time, &options).await)
-}
-
-async fn range(
-    state: &AppState,
-    headers: &HeaderMap,
-    parameters: &Parameters,
-) -> Result<Estimate, ApiError> {
-    parameters.limit()?;
-    wanted(parameters)?;
-    let steps = range_steps(parameters)?;
-    let options = options(state, headers, parameters)?;
-    let (expr, _room) = expression(state, parameters.first("query"), &options).await?;
-    let store = state.store()?.clone();
-    let evaluator = state.evaluator();
-    counted(state, evaluator.engine.estimate_range(store, &expr, steps, &options).await)
-}
-
-/// The estimate; counts a limit that it exceeds.
-fn counted(state: &AppState, estimate: Result<Estimate, QueryError>) -> Result<Estimate, ApiError> {
+    let engine = &evaluator.engine;
+    let estimate = match kind {
+        QueryKind::Instant => engine.estimate_instant(store, &expr, steps.start, &options).await,
+        QueryKind::Range => engine.estimate_range(store, &expr, steps, &options).await,
+    };
     Ok(estimate.inspect_err(|error| reached(state, error))?)
 }
 

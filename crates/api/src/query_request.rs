@@ -22,6 +22,7 @@ use promkairos_promql::{
     StartTimestamps, Steps, parse_with, quoted,
 };
 use promkairos_storage::MEMORY_LIMIT;
+use promkairos_telemetry::QueryKind;
 
 /// The header that selects whether start timestamps are used.
 const USE_START_TIMESTAMPS: &str = "X-Prometheus-Use-Start-Timestamps";
@@ -30,14 +31,21 @@ const MAX_POINTS: i128 = 11_000;
 const BAD_STEP: &str =
     "zero or negative query resolution step widths are not accepted. Try a positive integer";
 
-/// The time of an instant query.
-pub(super) fn instant_time(state: &AppState, parameters: &Parameters) -> Result<i64, ApiError> {
+/// The steps of a query of this kind.
+pub(super) fn steps(
+    state: &AppState,
+    parameters: &Parameters,
+    kind: QueryKind,
+) -> Result<Steps, ApiError> {
+    if kind == QueryKind::Range {
+        return range_steps(parameters);
+    }
     let time = parameters.time("time")?;
-    Ok(time.unwrap_or_else(|| TimeParam::from_millis(state.clock.now_ms())).query_millis())
+    let time = time.unwrap_or_else(|| TimeParam::from_millis(state.clock.now_ms()));
+    Ok(Steps::instant(time.query_millis()))
 }
 
-/// The steps of a range query.
-pub(super) fn range_steps(parameters: &Parameters) -> Result<Steps, ApiError> {
+fn range_steps(parameters: &Parameters) -> Result<Steps, ApiError> {
     let time = |name| TimeParam::parse(parameters.first(name)).map_err(|why| invalid(name, why));
     let (start, end) = (time("start")?, time("end")?);
     if end < start {

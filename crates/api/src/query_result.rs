@@ -39,9 +39,7 @@ pub(super) fn answer(
     match value {
         QueryValue::Scalar(time, value) => single("scalar", time, &fixed(value), tail),
         QueryValue::String(time, text) => single("string", time, &text, tail),
-        QueryValue::Vector(samples) => {
-            list("vector", samples, write_sample, Sample::bytes, room, &tail)
-        }
+        QueryValue::Vector(samples) => vector(samples, room, &tail),
         QueryValue::Matrix(series) => {
             let mut matrix =
                 Matrix { series: series.into_iter(), current: None, first: true, room };
@@ -65,21 +63,13 @@ fn truncate(value: &mut QueryValue, limit: Option<usize>) -> bool {
     }
 }
 
-fn list<T: Send + 'static>(
-    kind: &str,
-    items: Vec<T>,
-    write: fn(&mut String, &T),
-    bytes: fn(&T) -> usize,
-    mut room: Room,
-    tail: &str,
-) -> Response {
-    let head = format!("{{\"resultType\":\"{kind}\",\"result\":");
-    let write = move |out: &mut String, item: T| {
-        write(out, &item);
+fn vector(samples: Vec<Sample>, mut room: Room, tail: &str) -> Response {
+    let write = move |out: &mut String, sample: Sample| {
+        write_sample(out, &sample);
         // If the client disconnects, dropping `room` returns the rest.
-        room.give_back(bytes(&item));
+        room.give_back(sample.bytes());
     };
-    json::list(&head, items, write, tail)
+    json::list("{\"resultType\":\"vector\",\"result\":", samples, write, tail)
 }
 
 /// Scalars and strings have the time as a float, without trailing zeros.

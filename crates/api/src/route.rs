@@ -1,14 +1,9 @@
 //! A path: its methods, the right that it needs, and its handler. The table is in `routes`.
 
-use std::sync::Arc;
-
 use axum::routing::{MethodFilter, MethodRouter};
 
 use super::access::settings::Right;
-use super::state::AppState;
-
-/// The state of the handlers.
-pub(super) type Shared = Arc<AppState>;
+use super::state::Shared;
 
 /// One path.
 pub struct Route {

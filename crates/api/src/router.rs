@@ -16,8 +16,9 @@ use tower_http::compression::CompressionLayer;
 use tracing::Instrument;
 
 use super::access::settings::Right;
-use super::route::{Kind, Methods, Route, Shared};
+use super::route::{Kind, Methods, Route};
 use super::routes::ROUTES;
+use super::state::Shared;
 use super::{access, answer_room, clean_path, concurrency, cors, encodings, heads, origin, traced};
 use promkairos_model::limits::{MAX_BODY_BYTES, RETRY_AFTER};
 use promkairos_telemetry::InFlight;

@@ -3,14 +3,13 @@
 //! `GET /api/v1/explain`, `GET /api/v1/status/tag_index`, and, if the admin API is enabled, `POST
 //! /api/v1/admin/tag_index/build` and `drop`, which start a job and do not wait for its end.
 
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::admin::refused_unless_enabled;
 use super::parameters::{Parameters, invalid};
+use super::state::Shared;
 use super::{ApiError, AppState, json, matches};
 use promkairos_storage_cassandra::{
     Explanation, Job, JobKind, JobState, TagIndexStatus, WindowPath,
@@ -20,23 +19,20 @@ use promkairos_storage_cassandra::{
 const ROWS_PER_SECOND: u32 = 2_000;
 
 /// `GET /api/v1/explain`, parameters `match[]`, `start`, `end`.
-pub(super) async fn explain(
-    State(state): State<Arc<AppState>>,
-    parameters: Parameters,
-) -> Response {
+pub(super) async fn explain(State(state): State<Shared>, parameters: Parameters) -> Response {
     json::answer(explanation(&state, &parameters).await)
 }
 
 /// How the selection is executed; of several selectors the last one.
 async fn explanation(state: &AppState, parameters: &Parameters) -> Result<Value, ApiError> {
     let range = parameters.range()?;
-    let mut selectors = matches::required(state, parameters).await?;
+    let (mut selectors, _room) = matches::required(state, parameters).await?;
     let matchers = selectors.pop().unwrap_or_default();
     Ok(explanation_json(&state.cassandra()?.explain(&matchers, range).await?))
 }
 
 /// `GET /api/v1/status/tag_index`
-pub(super) async fn status(State(state): State<Arc<AppState>>) -> Response {
+pub(super) async fn status(State(state): State<Shared>) -> Response {
     let status = match state.cassandra() {
         Ok(store) => store.tag_index_status().await.map_err(ApiError::from),
         Err(error) => Err(error),
@@ -45,15 +41,12 @@ pub(super) async fn status(State(state): State<Arc<AppState>>) -> Response {
 }
 
 /// `POST /api/v1/admin/tag_index/build`, parameters `metric`, `rows_per_second`.
-pub(super) async fn build(State(state): State<Arc<AppState>>, parameters: Parameters) -> Response {
+pub(super) async fn build(State(state): State<Shared>, parameters: Parameters) -> Response {
     begin(&state, &parameters, JobKind::Build).await
 }
 
 /// `POST /api/v1/admin/tag_index/drop`; parameters like `build`.
-pub(super) async fn drop_index(
-    State(state): State<Arc<AppState>>,
-    parameters: Parameters,
-) -> Response {
+pub(super) async fn drop_index(State(state): State<Shared>, parameters: Parameters) -> Response {
     begin(&state, &parameters, JobKind::Drop).await
 }
 

@@ -99,32 +99,23 @@ pub(super) fn duration(text: &str) -> Result<i64, String> {
 pub(super) fn go_duration(nanoseconds: i64) -> String {
     let all = nanoseconds.unsigned_abs();
     let sign = if nanoseconds < 0 { "-" } else { "" };
-    let of = |unit: u64, decimals: usize, name: &str| {
-        let part = format!("{:0decimals$}", all % unit);
-        let part = part.trim_end_matches('0');
-        let point = if part.is_empty() { "" } else { "." };
-        (format!("{point}{part}{name}"), all / unit)
+    let (unit, name) = match all {
+        0 => return "0s".to_owned(),
+        1..1_000 => return format!("{sign}{all}ns"),
+        1_000..1_000_000 => (1_000, "µs"),
+        1_000_000..1_000_000_000 => (1_000_000, "ms"),
+        1_000_000_000.. => (1_000_000_000, "s"),
     };
-    match all {
-        0 => "0s".to_owned(),
-        1..1_000 => format!("{sign}{all}ns"),
-        1_000..1_000_000 => {
-            let (rest, whole) = of(1_000, 3, "µs");
-            format!("{sign}{whole}{rest}")
-        }
-        1_000_000..1_000_000_000 => {
-            let (rest, whole) = of(1_000_000, 6, "ms");
-            format!("{sign}{whole}{rest}")
-        }
-        _ => {
-            let (rest, seconds) = of(1_000_000_000, 9, "s");
-            let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-            match (hours, minutes) {
-                (0, 0) => format!("{sign}{seconds}{rest}"),
-                (0, minutes) => format!("{sign}{minutes}m{seconds}{rest}"),
-                (hours, minutes) => format!("{sign}{hours}h{minutes}m{seconds}{rest}"),
-            }
-        }
+    let whole = all / unit;
+    // The fraction as digits after a 1, which keeps the zeros in front.
+    let fraction = (unit + all % unit).to_string().replacen('1', ".", 1);
+    let rest = format!("{}{name}", fraction.trim_end_matches('0').trim_end_matches('.'));
+    let (hours, minutes, seconds) = (whole / 3600, whole / 60 % 60, whole % 60);
+    match (hours, minutes) {
+        _ if name != "s" => format!("{sign}{whole}{rest}"),
+        (0, 0) => format!("{sign}{seconds}{rest}"),
+        (0, minutes) => format!("{sign}{minutes}m{seconds}{rest}"),
+        (hours, minutes) => format!("{sign}{hours}h{minutes}m{seconds}{rest}"),
     }
 }
 

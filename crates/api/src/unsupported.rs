@@ -3,7 +3,6 @@
 //! They answer with empty lists. Parameters are checked as Prometheus does.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -11,6 +10,7 @@ use axum::response::Response;
 use serde_json::json;
 
 use super::parameters::{Parameters, integer, invalid, truth};
+use super::state::Shared;
 use super::{ApiError, AppState, json as envelope, matches};
 use promkairos_promql::quoted;
 
@@ -33,7 +33,7 @@ struct Targets {
 
 /// `GET /api/v1/targets/metadata`
 pub(super) async fn targets_metadata(
-    State(state): State<Arc<AppState>>,
+    State(state): State<Shared>,
     parameters: Parameters,
 ) -> Response {
     envelope::answer(no_metadata(&state, &parameters).await)

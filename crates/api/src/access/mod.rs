@@ -12,7 +12,6 @@ mod rate;
 pub(super) mod settings;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Extension;
@@ -22,7 +21,7 @@ use axum::middleware::Next;
 use axum::response::{AppendHeaders, IntoResponse, Response};
 
 use super::routes;
-use super::state::AppState;
+use super::state::Shared;
 pub(super) use credentials::Access;
 use credentials::Denied;
 use promkairos_model::limits::{NO_SETTING, RETRY_AFTER};
@@ -51,11 +50,7 @@ const TOO_MANY: &str =
 const BUSY: &str = "too many passwords are being checked";
 
 /// Passes a request on while there are tokens.
-pub(super) async fn limit(
-    State(state): State<Arc<AppState>>,
-    request: Request,
-    next: Next,
-) -> Response {
+pub(super) async fn limit(State(state): State<Shared>, request: Request, next: Next) -> Response {
     let access = &state.access;
     let limit = access.web().rate_limit;
     let is_for_health = routes::is_open(request.uri().path());
@@ -77,11 +72,7 @@ pub(super) async fn limit(
 
 /// Adds the default headers to every answer, and [`Login::Unasked`] or [`Login::Open`] where no credentials were
 /// checked. Answers that needed a login may not be cached.
-pub(super) async fn dress(
-    State(state): State<Arc<AppState>>,
-    request: Request,
-    next: Next,
-) -> Response {
+pub(super) async fn dress(State(state): State<Shared>, request: Request, next: Next) -> Response {
     let is_for_health = is_for_health(&request);
     let mut response = next.run(request).await;
     let web = state.access.web();
@@ -118,7 +109,7 @@ pub enum Login {
 
 /// Attaches the rights of a request, or answers 401.
 pub(super) async fn admit(
-    State(state): State<Arc<AppState>>,
+    State(state): State<Shared>,
     mut request: Request,
     next: Next,
 ) -> Response {
@@ -194,6 +185,7 @@ pub(super) async fn demand(State(right): State<Right>, request: Request, next: N
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use axum::body::Body;
@@ -201,7 +193,7 @@ mod tests {
 
     use super::settings::{RateLimit, Token, TokenDigest};
     use super::*;
-    use crate::{AdminApi, AllowedOrigins, ROUTES, router};
+    use crate::{AdminApi, AllowedOrigins, AppState, ROUTES, router};
     use promkairos_storage::memory::MemoryStore;
     use promkairos_telemetry::Metrics;
 

@@ -9,8 +9,6 @@ mod newest;
 mod protobuf;
 mod text;
 
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
@@ -20,6 +18,7 @@ use super::answer_room::holding;
 use super::parameters::Parameters;
 use super::selected::{Make, Points, of_each_series};
 use super::slow::Watch;
+use super::state::Shared;
 use super::workers::Caller;
 use super::{ApiError, AppState, matches};
 use accept::{Encoding, Format};
@@ -28,7 +27,7 @@ use promkairos_model::{Labels, TimeRange, Value, is_stale};
 
 /// `GET /federate`, parameter `match[]`. Errors are plain text.
 pub(super) async fn federate(
-    State(state): State<Arc<AppState>>,
+    State(state): State<Shared>,
     headers: HeaderMap,
     parameters: Parameters,
 ) -> Response {
@@ -52,7 +51,7 @@ async fn written(
     format: Format,
 ) -> Result<(Vec<u8>, ListPermit), ApiError> {
     let selectors = matches::parse_any(state, parameters.list("match[]")).await?;
-    let selectors = selectors.map_err(ApiError::BadRequest)?;
+    let (selectors, _room) = selectors.map_err(ApiError::BadRequest)?;
     let now = state.clock.now_ms();
     let lookback = state.evaluator().engine.settings().lookback.as_millis() as i64;
     let range = TimeRange::new(now.saturating_sub(lookback), now);

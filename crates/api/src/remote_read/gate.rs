@@ -8,7 +8,9 @@ use tokio::time::Instant;
 
 use crate::error::ApiError;
 use promkairos_ingest::Intake;
-use promkairos_model::limits::{ANSWER_STALL, MAX_CONCURRENT_READS, READ_WAIT, READS_PER_SAMPLE_READ};
+use promkairos_model::limits::{
+    ANSWER_STALL, MAX_CONCURRENT_READS, READ_WAIT, READS_PER_SAMPLE_READ,
+};
 use promkairos_storage::{NoPermit, Permit, Permits};
 use promkairos_telemetry::HttpMetrics;
 

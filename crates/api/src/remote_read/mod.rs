@@ -14,8 +14,6 @@ mod samples;
 mod stream;
 mod window;
 
-use std::sync::Arc;
-
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -29,7 +27,7 @@ use super::patterns;
 use super::proto::v1::read_request::ResponseType;
 use super::request_error::RequestError;
 use super::slow::Watch;
-use super::state::AppState;
+use super::state::Shared;
 use super::workers::Caller;
 use promkairos_ingest::{DECODED_SIZE, Refusal};
 use promkairos_model::PatternSet;
@@ -51,7 +49,7 @@ fn check_decoded(block: &[u8], most: usize) -> Result<(), Refusal> {
 /// `POST /api/v1/read`. As in Prometheus, `Content-Type` and `Content-Encoding` are ignored: a body
 /// that is not a snappy block with a request is refused with 400.
 pub(super) async fn remote_read(
-    State(state): State<Arc<AppState>>,
+    State(state): State<Shared>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, RequestError> {
@@ -110,6 +108,7 @@ pub(super) async fn remote_read(
 #[cfg(test)]
 mod tests {
     use std::future::Future;
+    use std::sync::Arc;
     use std::time::Duration;
 
     use axum::http::header::RETRY_AFTER;
@@ -121,6 +120,7 @@ mod tests {
 
     use super::gate::{ReadGate, ReadLimits};
     use super::*;
+    use crate::AppState;
     use crate::proto::v1;
     use promkairos_model::limits::{MAX_CONCURRENT_READS, READ_WAIT};
     use promkairos_model::{Labels, METRIC_NAME, Matcher, TimeRange};

@@ -8,7 +8,6 @@ mod parser;
 mod respond;
 mod zstd_body;
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::Body;
@@ -20,7 +19,7 @@ use tracing::{Instrument, info_span};
 use super::body::receive;
 use super::request_error::RequestError;
 use super::settings::TypeAndUnitLabels;
-use super::state::AppState;
+use super::state::{AppState, Shared};
 use negotiate::Encoding;
 use parser::RemoteWrite;
 use promkairos_ingest::{Parser, ReceivedBody};
@@ -29,7 +28,7 @@ use promkairos_storage::SharedStore;
 use promkairos_telemetry::{InFlight, WriteLabels};
 
 /// The handler.
-pub(crate) async fn remote_write(State(state): State<Arc<AppState>>, request: Request) -> Response {
+pub(crate) async fn remote_write(State(state): State<Shared>, request: Request) -> Response {
     let start = Instant::now();
     let _in_flight = InFlight::enter(&state.metrics.ingest.in_flight);
     let (parts, body) = request.into_parts();
