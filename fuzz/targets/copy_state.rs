@@ -37,7 +37,7 @@ pub(crate) fn check(data: &[u8]) {
     let times = (dataset::START - 86_400_000, dataset::START + 86_400_000);
     let job = JobText { from: text("a"), to: text("b"), selectors: selectors.to_vec(), times };
     let _ = decode(data, &job);
-    let start = encode(&Progress::start(), &job).expect("JSON");
+    let start = encode(&Progress::default(), &job).expect("JSON");
     let head = String::from_utf8(start).expect("JSON is UTF-8");
     let (head, _) = head.rsplit_once(",\"progress\":").expect("two parts");
     let file = [head.as_bytes(), b",\"progress\":", data, b"}"].concat();
@@ -71,9 +71,9 @@ fn go_on(progress: &mut Progress, times: (i64, i64)) {
         patience: Duration::ZERO,
         times: TimeLimits::default(),
     };
-    let is_start = *progress == Progress::start();
+    let is_start = *progress == Progress::default();
     match RUNTIME.block_on(copier.copy(progress, |_, _| Ok(()))) {
-        Ok(()) => assert!(progress.is_done()),
+        Ok(()) => assert!(progress.is_done),
         // Label names that no series can have.
         Err(error) => assert!(matches!(error, CopyError::State(_)), "{error}"),
     }

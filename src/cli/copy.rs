@@ -269,7 +269,7 @@ async fn work(
     let copier = Copier { from: from.side().clone(), to, job, at_once, patience, times };
     let bar = Bar::new();
     let (file, mut progress) = match state {
-        None => (None, Progress::start()),
+        None => (None, Progress::default()),
         Some((file, progress)) => (Some(file), progress),
     };
     let mut last_saved = Instant::now();

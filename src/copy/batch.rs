@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::endpoint::StoreEndpoint;
+use super::endpoint::{Starts, StoreEndpoint};
 use super::error::CopyError;
 use super::progress::Totals;
 use crate::model::{
@@ -18,9 +18,17 @@ const FULL: usize = 10_000;
 /// Bytes that count as much as a float.
 const UNIT: usize = 32;
 
-/// A batch under construction.
-pub(super) struct Batch {
+/// A batch under construction for a target.
+pub(super) struct Batch<'a> {
+    to: &'a StoreEndpoint,
     times: SampleTimes,
+    content: Content,
+    /// What was sent.
+    totals: Totals,
+}
+
+#[derive(Default)]
+struct Content {
     /// Items refused for their time.
     refused: Rejections,
     series: Vec<Series>,
@@ -40,33 +48,62 @@ struct Series {
     exemplars: Range<u32>,
 }
 
-impl Batch {
+impl<'a> Batch<'a> {
     /// An empty batch that accepts points and exemplars of these times.
-    pub(super) fn new(times: SampleTimes) -> Self {
-        Self {
-            times,
-            refused: Rejections::default(),
-            series: Vec::new(),
-            samples: Vec::new(),
-            histograms: Vec::new(),
-            exemplars: Vec::new(),
-            metadata: Vec::new(),
-            starts_left_out: 0,
-            weight: 0,
+    pub(super) fn new(to: &'a StoreEndpoint, times: SampleTimes) -> Self {
+        Self { to, times, content: Content::default(), totals: Totals::default() }
+    }
+
+    /// Adds a point; points of a series are added in a row.
+    pub(super) fn point(&mut self, labels: &Labels, point: Point) {
+        if self.may_have(labels, point.timestamp, Target::Sample) {
+            self.content.point(labels, point, self.to.starts);
         }
     }
 
-    /// Whether it should be sent.
-    pub(super) fn is_full(&self) -> bool {
-        self.weight >= FULL
+    /// Adds an exemplar.
+    pub(super) fn exemplar(&mut self, labels: &Labels, exemplar: Exemplar) {
+        if self.may_have(labels, exemplar.timestamp, Target::Exemplar) {
+            self.content.exemplar(labels, exemplar);
+        }
     }
 
-    /// Adds a point; points of a series are added in a row. `to` says which start timestamps are left out.
-    pub(super) fn point(&mut self, labels: &Labels, point: Point, to: &StoreEndpoint) {
-        if !self.may_have(labels, point.timestamp, Target::Sample) {
-            return;
-        }
-        let start_timestamp = to.starts.kept(&point);
+    /// Adds metadata of a family.
+    pub(super) fn metadata(&mut self, family: String, metadata: Metadata) {
+        let bytes = family.len() + metadata.help.len() + metadata.unit.len();
+        self.content.weight += 1 + bytes / UNIT;
+        self.content.metadata.push((family, metadata));
+    }
+
+    /// Whether an item of this time may be added; a refused one is counted.
+    fn may_have(&mut self, labels: &Labels, timestamp: i64, target: fn(u32) -> Target) -> bool {
+        // The index of the item in its request is not used.
+        let refuse = |reason| self.content.refused.push(target(0), reason, || labels.to_string());
+        self.times.check(timestamp).map_err(refuse).is_ok()
+    }
+
+    /// Sends the content if it is large enough.
+    pub(super) async fn send_if_full(&mut self) -> Result<(), CopyError> {
+        if self.content.weight >= FULL { self.send().await } else { Ok(()) }
+    }
+
+    /// Sends the rest. Returns what the target has accepted in all.
+    pub(super) async fn finish(mut self) -> Result<Totals, CopyError> {
+        self.send().await?;
+        Ok(self.totals)
+    }
+
+    async fn send(&mut self) -> Result<(), CopyError> {
+        let sent = std::mem::take(&mut self.content).send(self.to).await?;
+        self.totals.add(sent);
+        Ok(())
+    }
+}
+
+impl Content {
+    /// `starts` says which start timestamps are kept.
+    fn point(&mut self, labels: &Labels, point: Point, starts: Starts) {
+        let start_timestamp = starts.kept(&point);
         self.starts_left_out += u64::from(start_timestamp != point.start_timestamp);
         let timestamp = point.timestamp;
         match point.value {
@@ -89,32 +126,11 @@ impl Batch {
         }
     }
 
-    /// Adds an exemplar.
-    pub(super) fn exemplar(&mut self, labels: &Labels, exemplar: Exemplar) {
-        if !self.may_have(labels, exemplar.timestamp, Target::Exemplar) {
-            return;
-        }
+    fn exemplar(&mut self, labels: &Labels, exemplar: Exemplar) {
         self.weight += 1 + exemplar.labels.as_bytes().len() / UNIT;
         self.exemplars.push(exemplar);
         let end = self.exemplars.len() as u32;
         self.series(labels).exemplars.end = end;
-    }
-
-    /// Adds metadata of a family.
-    pub(super) fn metadata(&mut self, family: String, metadata: Metadata) {
-        self.weight += 1 + (family.len() + metadata.help.len() + metadata.unit.len()) / UNIT;
-        self.metadata.push((family, metadata));
-    }
-
-    /// Whether an item of this time may be added; a refused one is counted.
-    fn may_have(&mut self, labels: &Labels, timestamp: i64, target: fn(u32) -> Target) -> bool {
-        let checked = self.times.check(timestamp);
-        if let Err(reason) = checked {
-            // The index of the item in its request is not used.
-            self.refused.push(target(0), reason, || labels.to_string());
-            return false;
-        }
-        true
     }
 
     /// The series that is added to. The items just pushed for it are already in the vectors, so a
@@ -136,26 +152,15 @@ impl Batch {
         self.series.last_mut().expect("one was just pushed")
     }
 
-    /// Sends the content, and empties the batch. Returns what the target has accepted.
-    pub(super) async fn send(&mut self, to: &StoreEndpoint) -> Result<Totals, CopyError> {
-        let new = Self::new(self.times);
-        let Self {
-            refused,
-            series,
-            samples,
-            histograms,
-            exemplars,
-            metadata,
-            starts_left_out,
-            weight,
-            ..
-        } = std::mem::replace(self, new);
+    /// Sends it. Returns what the target has accepted.
+    async fn send(self, to: &StoreEndpoint) -> Result<Totals, CopyError> {
+        let Self { refused, series, samples, histograms, exemplars, metadata, .. } = self;
         let mut totals = Totals {
             refused: refused.len() as u64,
             reasons: refused.kept().iter().map(ToString::to_string).collect(),
             ..Totals::default()
         };
-        if weight == 0 {
+        if self.weight == 0 {
             return Ok(totals);
         }
         let sent = samples.len() + histograms.len() + exemplars.len() + metadata.len();
@@ -175,7 +180,7 @@ impl Batch {
             histograms: outcome.histograms,
             exemplars: outcome.exemplars,
             metadata: outcome.metadata,
-            starts_left_out,
+            starts_left_out: self.starts_left_out,
             refused: (sent as u64).saturating_sub(taken),
             reasons: outcome.rejections.kept().iter().map(ToString::to_string).collect(),
         });

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::compared::{Compared, Difference, What};
 use super::comparison::Comparison;
 use super::days::times_of;
-use super::digest::{Digest, Left, hashes};
+use super::digest::{Digest, hashes};
 use super::endpoint::{Endpoint, Starts};
 use super::error::CopyError;
 use super::exemplars::Pieces;
@@ -21,7 +21,7 @@ use super::position::Position;
 use super::progress::{Progress, Stage};
 use super::runs::{Run, Runs};
 use super::transfer::{Copier, Patience};
-use crate::chunk::{Chunk, ChunkError};
+use crate::chunk::Chunk;
 use crate::model::{Exemplar, Labels, TimeRange};
 use crate::storage::ExemplarList;
 use crate::storage::cassandra::LeftOut as Met;
@@ -197,7 +197,7 @@ impl<'a> Day<'a> {
         for ((points, series), side) in points.iter_mut().zip(both).zip(self.sides) {
             if let Some(series) = series {
                 let found = hashes(&series.chunks, self.range, self.starts());
-                points.extend(found.map_err(|source| damaged(side.name(), labels, source))?);
+                points.extend(found.map_err(|why| CopyError::chunk(side.name(), labels, why))?);
             }
         }
         let mut differing = Differing::default();
@@ -317,9 +317,8 @@ impl Cursor<'_> {
                 if !self.job.is_first(self.selector, &labels) {
                     continue;
                 }
-                let (digest, Left { starts: starts_left_out }) =
-                    Digest::of(&chunks, self.range, self.starts)
-                        .map_err(|source| damaged(&self.name, &labels, source))?;
+                let (digest, starts_left_out) = Digest::of(&chunks, self.range, self.starts)
+                    .map_err(|why| CopyError::chunk(&self.name, &labels, why))?;
                 if digest.points > 0 {
                     return Ok(Some(Series { labels, chunks, digest, starts_left_out }));
                 }
@@ -330,10 +329,6 @@ impl Cursor<'_> {
             }
         }
     }
-}
-
-fn damaged(side: &str, series: &Labels, source: ChunkError) -> CopyError {
-    CopyError::Chunk { side: side.to_owned(), series: series.clone(), source }
 }
 
 #[cfg(test)]
@@ -392,7 +387,7 @@ mod tests {
         let copier = Copier { from, to, job, at_once: 2, patience, times };
         let (from, to, selectors) = ("a".to_owned(), "b".to_owned(), vec!["m".to_owned()]);
         let text = JobText { from, to, selectors, times: (1, 2) };
-        let saved = RefCell::new(encode(&Progress::start(), &text).expect("JSON"));
+        let saved = RefCell::new(encode(&Progress::default(), &text).expect("JSON"));
         let mut all = 0;
         loop {
             let mut progress = decode(&saved.borrow(), &text).expect("its own");

@@ -21,27 +21,20 @@ pub(super) struct Digest {
     pub(super) checksum: u64,
 }
 
-/// Counts of properties that the digest leaves out.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Left {
-    /// Points whose start timestamp is not kept.
-    pub(super) starts: u64,
-}
-
 impl Digest {
-    /// The digest of the points of a series in a range, and what it leaves out.
+    /// The digest of the points of a series in a range, and the number of those whose start timestamp is not kept.
     pub(super) fn of(
         chunks: &[Chunk],
         range: TimeRange,
         starts: Starts,
-    ) -> Result<(Self, Left), ChunkError> {
-        let (mut digest, mut left) = (Self::default(), Left::default());
+    ) -> Result<(Self, u64), ChunkError> {
+        let (mut digest, mut starts_left_out) = (Self::default(), 0);
         each(chunks, range, starts, |point, hash| {
             digest.points += 1;
             digest.checksum = digest.checksum.wrapping_add(hash);
-            left.starts += u64::from(starts.kept(point) != point.start_timestamp);
+            starts_left_out += u64::from(starts.kept(point) != point.start_timestamp);
         })?;
-        Ok((digest, left))
+        Ok((digest, starts_left_out))
     }
 
     /// Adds another digest. Values from a file may be arbitrary; counts saturate.
@@ -203,7 +196,7 @@ mod tests {
         let chunks = encode_points(&with);
         for (starts, want) in [(Starts::All, 0), (Starts::Histograms, 1), (Starts::None, 1)] {
             let (_, left) = Digest::of(&chunks, TimeRange::ALL, starts).expect("own bytes");
-            assert_eq!(left, Left { starts: want });
+            assert_eq!(left, want);
         }
         let with = Point { start_timestamp: 3, ..histogram(5, &[(0, 1)], &[1]) };
         let without = histogram(5, &[(0, 1)], &[1]);
@@ -240,7 +233,7 @@ mod tests {
         let found = hashes(&chunks, range, Starts::All).expect("own bytes");
         assert_eq!(found.iter().map(|(time, _)| *time).collect::<Vec<_>>(), [2]);
         let (digest, left) = Digest::of(&chunks, range, Starts::All).expect("own bytes");
-        assert_eq!(left, Left::default());
+        assert_eq!(left, 0);
         assert_eq!(digest, Digest { points: 1, checksum: found[0].1 });
     }
 }

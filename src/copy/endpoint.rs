@@ -140,12 +140,8 @@ impl Endpoint {
         while let Some(run) = runs.next().await? {
             for (labels, chunks) in run {
                 for chunk in chunks {
-                    let found = chunk.has_point_in(range).map_err(|source| CopyError::Chunk {
-                        side: self.name().to_owned(),
-                        series: labels.clone(),
-                        source,
-                    })?;
-                    if found {
+                    let found = chunk.has_point_in(range);
+                    if found.map_err(|why| CopyError::chunk(self.name(), &labels, why))? {
                         return Ok(true);
                     }
                 }

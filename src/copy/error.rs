@@ -37,6 +37,11 @@ pub enum CopyError {
 }
 
 impl CopyError {
+    /// The error about a chunk of a series of a side.
+    pub(super) fn chunk(side: &str, series: &Labels, source: ChunkError) -> Self {
+        Self::Chunk { side: side.to_owned(), series: series.clone(), source }
+    }
+
     /// Whether it may pass by itself, so that a retry makes sense.
     pub(super) fn may_pass(&self) -> bool {
         matches!(self, Self::Store { source: StoreError::Unavailable { .. }, .. })

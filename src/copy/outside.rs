@@ -94,11 +94,7 @@ impl Outside {
                 }
                 let (mut points, mut first) = (0, None);
                 for point in chunks.iter().flat_map(|chunk| chunk.points()) {
-                    let point = point.map_err(|source| CopyError::Chunk {
-                        side: from.name().to_owned(),
-                        series: labels.clone(),
-                        source,
-                    })?;
+                    let point = point.map_err(|why| CopyError::chunk(from.name(), &labels, why))?;
                     if range.contains(point.timestamp) {
                         points += 1;
                         first.get_or_insert(point.timestamp);

@@ -10,13 +10,13 @@ use super::plan::Plan;
 use super::position::Position;
 
 /// The position from which a copy resumes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// Everything up to this position is copied.
     #[serde(flatten)]
     pub(super) position: Position,
     /// Whether everything is copied.
-    pub(super) is_done: bool,
+    pub is_done: bool,
     /// What was copied.
     pub totals: Totals,
     /// The days to copy; none = not searched yet. Versions before 0.2 wrote none.
@@ -25,24 +25,6 @@ pub struct Progress {
     /// The progress of the comparison that follows.
     #[serde(default)]
     pub(super) comparison: Box<Comparison>,
-}
-
-impl Progress {
-    /// The beginning of a copy.
-    pub fn start() -> Self {
-        Self {
-            position: Position::default(),
-            is_done: false,
-            totals: Totals::default(),
-            plan: None,
-            comparison: Box::default(),
-        }
-    }
-
-    /// Whether everything is copied.
-    pub fn is_done(&self) -> bool {
-        self.is_done
-    }
 }
 
 /// Counts of what was copied.
@@ -123,7 +105,7 @@ mod tests {
     fn a_place_survives_its_file() {
         let labels = Labels::from_pairs([("__name__", "up"), ("a", "\"\n\u{1f600}")]);
         let labels = labels.expect("valid");
-        let mut progress = Progress::start();
+        let mut progress = Progress::default();
         assert_eq!(progress.position.after().ok(), Some(None));
         progress.position.enter_day(-7);
         progress.position.next_selector();

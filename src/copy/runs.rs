@@ -37,10 +37,7 @@ impl Runs {
     /// The runs of a store; `selection` is sorted.
     pub(super) fn of_selection(side: String, selection: Selection, after: Option<Labels>) -> Self {
         let Selection { series, reader } = selection;
-        let next = match &after {
-            Some(after) => series.partition_point(|labels| labels <= after),
-            None => 0,
-        };
+        let next = series.partition_point(|labels| after.as_ref().is_some_and(|a| labels <= a));
         let length = RunLength::new(READ_RUN_SERIES, RUN_BYTES, 1);
         let source = Source::Selection { series, reader, next, length };
         Self { side, source, skip: None, last: None }

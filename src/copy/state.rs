@@ -32,17 +32,10 @@ pub struct StateFile {
     job: JobText,
 }
 
-#[derive(Deserialize)]
-struct Content {
-    job: JobText,
-    progress: Progress,
-}
-
-/// The form for writing.
-#[derive(Serialize)]
-struct ToWrite<'a> {
-    job: &'a JobText,
-    progress: &'a Progress,
+#[derive(Serialize, Deserialize)]
+struct Content<J, P> {
+    job: J,
+    progress: P,
 }
 
 impl StateFile {
@@ -53,7 +46,7 @@ impl StateFile {
         let progress = match std::fs::read(path) {
             Ok(bytes) => decode(&bytes, &file.job)
                 .map_err(|what| CopyError::OtherState(format!("{}: {what}", path.display())))?,
-            Err(error) if error.kind() == ErrorKind::NotFound => Progress::start(),
+            Err(error) if error.kind() == ErrorKind::NotFound => Progress::default(),
             Err(error) => return Err(file.failed(&error)),
         };
         Ok((file, progress))
@@ -90,21 +83,22 @@ impl StateFile {
 
 /// The bytes of the file of a copy.
 pub fn encode(progress: &Progress, job: &JobText) -> std::io::Result<Vec<u8>> {
-    Ok(serde_json::to_vec(&ToWrite { job, progress })?)
+    Ok(serde_json::to_vec(&Content { job, progress })?)
 }
 
 /// The progress of this copy; an error says why the bytes are of another copy or of another kind.
 pub fn decode(bytes: &[u8], job: &JobText) -> Result<Progress, String> {
-    let content: Content = serde_json::from_slice(bytes)
-        .map_err(|error| format!("not the progress of a copy: {error}"))?;
-    if content.job != *job {
-        let JobText { from, to, .. } = content.job;
+    let content = serde_json::from_slice(bytes);
+    let Content::<JobText, Progress> { job: known, progress } =
+        content.map_err(|error| format!("not the progress of a copy: {error}"))?;
+    if known != *job {
+        let JobText { from, to, .. } = known;
         return Err(format!(
             "the progress of another copy, from {from} to {to}: end that one with the same \
              arguments, remove the file, or name another by --state"
         ));
     }
-    Ok(content.progress)
+    Ok(progress)
 }
 
 #[cfg(test)]
@@ -121,7 +115,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("state");
         let (file, mut progress) = StateFile::open(&path, job()).expect("new");
-        assert_eq!(progress, Progress::start());
+        assert_eq!(progress, Progress::default());
         progress.position.enter_day(3);
         file.save(&progress).expect("saved");
         assert_eq!(StateFile::open(&path, job()).expect("the same").1, progress);
@@ -133,7 +127,7 @@ mod tests {
         assert!(error.starts_with(&format!("{}: {want}", path.display())), "{error}");
         file.remove().expect("removed");
         file.remove().expect("nothing to remove");
-        assert_eq!(StateFile::open(&path, job()).expect("new").1, Progress::start());
+        assert_eq!(StateFile::open(&path, job()).expect("new").1, Progress::default());
         std::fs::write(&path, "{}").expect("written");
         let error = StateFile::open(&path, job()).expect_err("no progress");
         assert!(matches!(error, CopyError::OtherState(_)), "{error:?}");

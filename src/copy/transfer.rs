@@ -181,37 +181,31 @@ impl Copier {
         range: TimeRange,
         run: Run,
     ) -> Result<(Labels, Totals), CopyError> {
-        let (mut batch, mut totals) = (self.batch(), Totals::default());
+        let mut batch = self.batch();
         let last = run.last().map(|(labels, _)| labels.clone()).unwrap_or_default();
         for (labels, chunks) in run {
             if !self.job.is_first(selector, &labels) {
                 continue;
             }
             for point in chunks.iter().flat_map(|chunk| chunk.points()) {
-                let point = point.map_err(|source| CopyError::Chunk {
-                    side: self.from.name().to_owned(),
-                    series: labels.clone(),
-                    source,
-                })?;
+                let point =
+                    point.map_err(|why| CopyError::chunk(self.from.name(), &labels, why))?;
                 if range.contains(point.timestamp) {
-                    batch.point(&labels, point, &self.to);
+                    batch.point(&labels, point);
                 }
-                if batch.is_full() {
-                    totals.add(batch.send(&self.to).await?);
-                }
+                batch.send_if_full().await?;
             }
         }
-        totals.add(batch.send(&self.to).await?);
-        Ok((last, totals))
+        Ok((last, batch.finish().await?))
     }
 
     /// An empty batch that accepts the times that are allowed now.
-    fn batch(&self) -> Batch {
-        Batch::new(SampleTimes::at(Clock::default().now_ms(), self.times))
+    fn batch(&self) -> Batch<'_> {
+        Batch::new(&self.to, SampleTimes::at(Clock::default().now_ms(), self.times))
     }
 
     async fn copy_exemplars(&self, range: TimeRange) -> Result<Totals, CopyError> {
-        let (mut batch, mut totals) = (self.batch(), Totals::default());
+        let mut batch = self.batch();
         for (at, selector) in self.job.selectors.iter().enumerate() {
             let mut pieces = Pieces::new(&[&self.from], selector, range);
             while let Some(found) = pieces.next().await? {
@@ -221,38 +215,24 @@ impl Copier {
                     }
                     for exemplar in exemplars {
                         batch.exemplar(&labels, exemplar);
-                        if batch.is_full() {
-                            totals.add(batch.send(&self.to).await?);
-                        }
+                        batch.send_if_full().await?;
                     }
                 }
             }
         }
-        totals.add(batch.send(&self.to).await?);
-        Ok(totals)
+        batch.finish().await
     }
 
     /// Copies the metadata of the families that the target does not know; other metadata of the
     /// target may be newer.
     async fn copy_metadata(&self) -> Result<Totals, CopyError> {
-        let (mut batch, mut totals) = (self.batch(), Totals::default());
-        for (family, metadata) in self.missing_metadata().await? {
-            batch.metadata(family, metadata);
-            if batch.is_full() {
-                totals.add(batch.send(&self.to).await?);
-            }
-        }
-        totals.add(batch.send(&self.to).await?);
-        Ok(totals)
-    }
-
-    /// Metadata of the families that the target does not know.
-    async fn missing_metadata(&self) -> Result<Vec<(String, Metadata)>, CopyError> {
+        let mut batch = self.batch();
         let both = self.metadata_of_both().await?.into_iter();
-        Ok(both
-            .filter(|(_, _, known)| known.is_none())
-            .map(|(family, said, _)| (family, said))
-            .collect())
+        for (family, metadata, _) in both.filter(|(_, _, known)| known.is_none()) {
+            batch.metadata(family, metadata);
+            batch.send_if_full().await?;
+        }
+        batch.finish().await
     }
 
     /// Metadata of all families of the source, and what the target has of each.
