@@ -36,28 +36,22 @@ pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
 
 /// A line for each setting, as in a settings file, with its origin; and a line for each warning.
 fn describe(said: &[Said], ignored: &[String], warnings: &[String]) -> String {
-    let mut text = String::from("The settings are valid.\n");
     let pair = |one: &Said| format!("{} = {:?}", one.name.replace('-', "_"), one.value);
     // A table of clusters is far longer than other settings, and would move their comments out of sight.
     let widths = said.iter().map(|one| pair(one).chars().count());
     let width = widths.filter(|width| *width <= MOST_WIDTH).max().unwrap_or_default();
-    for one in said {
-        let pair = pair(one);
-        writeln!(text, "{pair:width$}  # {}", one.origin)
-            .expect("writing to a String does not fail");
-    }
-    text.push_str(match said.is_empty() {
-        true => "All have their defaults.\n",
-        false => "All others have their defaults.\n",
-    });
-    if !ignored.is_empty() {
-        writeln!(text, "Not understood in the file of KairosDB: {}", ignored.join(", "))
-            .expect("writing to a String does not fail");
-    }
-    for warning in warnings {
-        writeln!(text, "Warning: {warning}").expect("writing to a String does not fail");
-    }
-    text
+    output::text(|text| {
+        writeln!(text, "The settings are valid.")?;
+        for one in said {
+            writeln!(text, "{:width$}  # {}", pair(one), one.origin)?;
+        }
+        let others = if said.is_empty() { "" } else { " others" };
+        writeln!(text, "All{others} have their defaults.")?;
+        if !ignored.is_empty() {
+            writeln!(text, "Not understood in the file of KairosDB: {}", ignored.join(", "))?;
+        }
+        warnings.iter().try_for_each(|warning| writeln!(text, "Warning: {warning}"))
+    })
 }
 
 #[cfg(test)]

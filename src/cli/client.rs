@@ -15,7 +15,8 @@ use serde_json::Value;
 use ureq::http::{HeaderValue, Uri};
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 
-use super::error::CliError;
+use super::args::valued;
+use super::error::{CliError, FAULT, WRONG};
 use crate::config::{self, read_secret};
 use crate::copy::{distrusted, is_distrust};
 
@@ -40,36 +41,24 @@ pub(super) struct Access {
 
 /// `--server`, and the login there.
 pub(super) fn arguments() -> impl Iterator<Item = Arg> {
-    let server = Arg::new("server").long("server").value_name("URL").help(
-        "The running promkairos that is asked; by default http:// and where the same settings \
-             listen",
-    );
-    std::iter::once(server).chain(access_arguments())
+    let help = "The running promkairos that is asked; by default http:// and where the same settings listen";
+    std::iter::once(valued("server", "URL", help)).chain(access_arguments())
 }
 
 /// The login at the server that another argument names.
 pub(super) fn access_arguments() -> [Arg; 6] {
-    let file = |name: &'static str| Arg::new(name).long(name).value_name("FILE");
+    let file = |name, help: &'static str| valued(name, "FILE", help);
+    let ca = "PEM file with the authorities that the server's certificate is checked against";
     [
-        file("server-ca")
-            .help("PEM file with the authorities that the server's certificate is checked against"),
-        file("server-cert")
-            .requires("server-key")
-            .help("PEM file with the certificate to show to the server"),
-        file("server-key")
-            .requires("server-cert")
-            .help("PEM file with the key of that certificate"),
-        Arg::new("server-username")
-            .long("server-username")
-            .value_name("NAME")
-            .requires("server-password-file")
-            .help("User to log in as"),
-        file("server-password-file")
-            .requires("server-username")
-            .help("File with the password, and nothing else"),
-        file("server-token-file")
-            .conflicts_with("server-username")
-            .help("File with a bearer token, and nothing else"),
+        file("server-ca", ca),
+        file("server-cert", "PEM file with the certificate to show to the server")
+            .requires("server-key"),
+        file("server-key", "PEM file with the key of that certificate").requires("server-cert"),
+        valued("server-username", "NAME", "User to log in as").requires("server-password-file"),
+        file("server-password-file", "File with the password, and nothing else")
+            .requires("server-username"),
+        file("server-token-file", "File with a bearer token, and nothing else")
+            .conflicts_with("server-username"),
     ]
 }
 
@@ -149,24 +138,26 @@ impl Client {
         &self,
         answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
     ) -> Result<Value, CliError> {
-        let failed = |why: String| CliError::Command(format!("{}: {why}", self.url));
         let mut answer = answer.map_err(|error| CliError::Command(self.why(&error)))?;
-        let text = answer.body_mut().read_to_string().map_err(|error| failed(error.to_string()))?;
-        let json: Option<Value> = serde_json::from_str(&text).ok();
-        // A timeout or a too large answer may pass.
-        let is_wrong =
-            answer.status().is_client_error() && ![408, 429].contains(&answer.status().as_u16());
-        let failed = |why: String| match is_wrong {
-            true => CliError::Refused(format!("{}: {why}", self.url)),
-            false => failed(why),
+        let text = answer.body_mut().read_to_string();
+        let text = text.map_err(|error| CliError::Command(format!("{}: {error}", self.url)))?;
+        let (json, status) = (serde_json::from_str::<Value>(&text).ok(), answer.status());
+        let why = match json {
+            Some(mut json) if status.is_success() => return Ok(json["data"].take()),
+            None if status == 204 => return Ok(Value::Null),
+            Some(json) => json["error"].as_str().unwrap_or(&text).to_owned(),
+            None => format!("{status}: {}", text.trim()),
         };
-        match json {
-            Some(mut json) if answer.status().is_success() => Ok(json["data"].take()),
-            Some(json) => Err(failed(json["error"].as_str().unwrap_or(&text).to_owned())),
-            None if answer.status() == 204 => Ok(Value::Null),
-            None => Err(failed(format!("{}: {}", answer.status(), text.trim()))),
-        }
+        // A timeout or a too large answer may pass.
+        let is_wrong = status.is_client_error() && ![408, 429].contains(&status.as_u16());
+        let code = if is_wrong { WRONG } else { FAULT };
+        Err(CliError::with_code(code, format!("{}: {why}", self.url)))
     }
+}
+
+/// The items of a list in an answer; none if it is no list.
+pub(super) fn items(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
 }
 
 /// Rewrites a server's error about a parameter as one about the argument that it came from.
@@ -237,22 +228,20 @@ fn unread(path: &str, source: std::io::Error) -> CliError {
 }
 
 fn tls(matches: &ArgMatches) -> Result<TlsConfig, CliError> {
-    let pem = |name| match matches.get_one::<String>(name) {
-        None => Ok(None),
-        Some(path) => match std::fs::read(path) {
-            Ok(bytes) => Ok(Some((path, bytes))),
-            Err(source) => Err(unread(path, source)),
-        },
+    let read = |path: &String| match std::fs::read(path) {
+        Ok(bytes) => Ok((path.clone(), bytes)),
+        Err(source) => Err(unread(path, source)),
     };
+    let pem = |name| matches.get_one(name).map(read).transpose();
     let mut builder = TlsConfig::builder();
     if let Some((path, bytes)) = pem("server-ca")? {
-        builder = builder.root_certs(RootCerts::new_with_certs(&certificates(path, &bytes)?));
+        builder = builder.root_certs(RootCerts::new_with_certs(&certificates(&path, &bytes)?));
     }
     if let (Some((path, chain)), Some((key_path, key))) = (pem("server-cert")?, pem("server-key")?)
     {
         let no_key = |_| CliError::Refused(format!("{key_path}: holds no private key in PEM"));
         let key = PrivateKey::from_pem(&key).map_err(no_key)?;
-        let client = ClientCert::new_with_certs(&certificates(path, &chain)?, key);
+        let client = ClientCert::new_with_certs(&certificates(&path, &chain)?, key);
         builder = builder.client_cert(Some(client));
     }
     Ok(builder.build())
@@ -264,10 +253,10 @@ fn certificates(path: &str, pem: &[u8]) -> Result<Vec<Certificate<'static>>, Cli
         _ => None,
     };
     let all: Vec<_> = parse_pem(pem).filter_map(certificate).collect();
-    match all.is_empty() {
-        true => Err(CliError::Refused(format!("{path}: holds no certificate in PEM"))),
-        false => Ok(all),
+    if all.is_empty() {
+        return Err(CliError::Refused(format!("{path}: holds no certificate in PEM")));
     }
+    Ok(all)
 }
 
 #[cfg(test)]

@@ -14,22 +14,26 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::builder::PossibleValuesParser;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{ArgAction, ArgMatches, Command};
 use indicatif::{ProgressBar, ProgressStyle};
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::api::parse_time;
 use crate::config::{CassandraConfig, Config, parse_duration};
 use crate::copy::left_out::{REASONS, REFUSED};
-use crate::copy::{Copier, CopyError, Job, JobText, Progress, Selector, Stage, StateFile};
+use crate::copy::{
+    Copier, CopyError, Endpoint, Job, JobText, Progress, Selector, Stage, StateFile,
+};
 use crate::limits::DRAIN_TIMEOUT;
 use crate::model::{MAX_TIMESTAMP, MIN_TIMESTAMP, TimeLimits, TimeRange};
 use crate::promql::parse_selector;
 use crate::telemetry;
 
+use super::args::{switch, valued};
 use super::client::{Access, access_arguments};
 use super::error::{CliError, FAULT, WRONG, of_store};
-use super::output::print;
+use super::output;
 use open_endpoint::{EndpointName, Opened, Rank};
 use report::{ANY_REASON, Allowed, Report};
 
@@ -54,66 +58,47 @@ struct Asked {
 
 /// The command's definition.
 pub(super) fn command() -> Command {
-    let value = |name: &'static str, value: &'static str, help: &'static str| {
-        Arg::new(name).long(name).value_name(value).help(help)
+    const FROM: &str =
+        "embedded:DIR, cassandra:HOSTS/KEYSPACE, or http[s]://HOST:PORT of a running server";
+    const MATCH: &str = "Series to copy, such as 'up{job=\"a\"}'; may be given again";
+    const LEFT_OUT: &str =
+        "Exit with 0 even if data was left out for this reason; may be given again";
+    let time = |name, which: &str| {
+        let help = format!("{which} time to copy (RFC 3339, or seconds since 1970)");
+        valued(name, "TIME", help).allow_negative_numbers(true)
     };
-    let switch = |name: &'static str, help: &'static str| {
-        Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
-    };
+    let reasons = REASONS.map(|(reason, _)| reason).into_iter().chain([ANY_REASON]);
     Command::new("copy")
         .about("Copy data from one store to another, and compare both")
+        .arg(valued("from", "PLACE", FROM).required(true))
+        .arg(valued("to", "PLACE", "embedded:DIR or cassandra:HOSTS/KEYSPACE").required(true))
         .arg(
-            value(
-                "from",
-                "PLACE",
-                "embedded:DIR, cassandra:HOSTS/KEYSPACE, or http[s]://HOST:PORT of a running server",
-            )
-            .required(true),
+            valued("match", "SELECTOR", MATCH)
+                .action(ArgAction::Append)
+                .default_value(EVERYTHING)
+                .hide_default_value(true),
         )
-        .arg(value("to", "PLACE", "embedded:DIR or cassandra:HOSTS/KEYSPACE").required(true))
+        .arg(time("start", "First"))
+        .arg(time("end", "Last"))
         .arg(
-            value(
-                "match",
-                "SELECTOR",
-                "Series to copy, such as 'up{job=\"a\"}'; may be given again",
-            )
-            .action(ArgAction::Append)
-            .default_value(EVERYTHING)
-            .hide_default_value(true),
-        )
-        .arg(
-            value("start", "TIME", "First time to copy (RFC 3339, or seconds since 1970)")
-                .allow_negative_numbers(true),
-        )
-        .arg(
-            value("end", "TIME", "Last time to copy (RFC 3339, or seconds since 1970)")
-                .allow_negative_numbers(true),
-        )
-        .arg(
-            value("state", "FILE", "Keep the progress here, and go on from there")
+            valued("state", "FILE", "Keep the progress here, and go on from there")
                 .default_value("promkairos-copy.json"),
         )
         .arg(
-            value("at-once", "N", "Pieces written at the same time")
+            valued("at-once", "N", "Pieces written at the same time")
                 .value_parser(clap::value_parser!(u16).range(1..=64))
                 .default_value("4"),
         )
         .arg(
-            value("patience", "DURATION", "How long a side may be away before the copy gives up")
+            valued("patience", "DURATION", "How long a side may be away before the copy gives up")
                 .default_value("5m"),
         )
         .arg(switch("verify-only", "Copy nothing, only compare"))
         .arg(switch("allow-more", "Exit with 0 even if the target has more than the source"))
         .arg(
-            value(
-                "allow-left-out",
-                "REASON",
-                "Exit with 0 even if data was left out for this reason; may be given again",
-            )
-            .action(ArgAction::Append)
-            .value_parser(PossibleValuesParser::new(
-                REASONS.map(|(reason, _)| reason).into_iter().chain([ANY_REASON]),
-            )),
+            valued("allow-left-out", "REASON", LEFT_OUT)
+                .action(ArgAction::Append)
+                .value_parser(PossibleValuesParser::new(reasons)),
         )
         .arg(switch("json", "The report as JSON"))
         .args(access_arguments())
@@ -125,26 +110,16 @@ pub(super) fn run_copy(matches: &ArgMatches) -> Result<ExitCode, CliError> {
     let cassandra = CassandraConfig::load(matches)?;
     telemetry::start_log(&config.log, &telemetry::Traces::default());
     let asked = asked(matches, &cassandra)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|source| CliError::System { what: "cannot start the runtime".into(), source })?;
+    let runtime = Runtime::new().map_err(CliError::system("cannot start the runtime"))?;
     let report = runtime.block_on(carry_out(&config, asked));
     // A server that sends nothing any more must not keep the process alive.
     runtime.shutdown_timeout(DRAIN_TIMEOUT);
     let report = report?;
     match matches.get_flag("json") {
-        true => {
-            let json = serde_json::to_string_pretty(&report)
-                .map_err(|error| CliError::Command(format!("the report: {error}")))?;
-            print(&(json + "\n"))?;
-        }
-        false => print(&text::describe(&report))?,
+        true => output::print_json(&report)?,
+        false => output::print(&text::describe(&report))?,
     }
-    Ok(match report.is_good() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(1),
-    })
+    Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn asked(matches: &ArgMatches, cassandra: &CassandraConfig) -> Result<Asked, CliError> {
@@ -183,7 +158,8 @@ fn asked(matches: &ArgMatches, cassandra: &CassandraConfig) -> Result<Asked, Cli
     if range.is_empty() {
         return Err(refuse("end", get("end").unwrap_or_default(), &"before --start"));
     }
-    let selectors = matches.get_many::<String>("match").into_iter().flatten().map(|text| {
+    let all = |name| matches.get_many::<String>(name).into_iter().flatten();
+    let selectors = all("match").map(|text| {
         let matchers = parse_selector(text).map_err(|why| refuse("match", text, &why))?;
         Ok(Selector { text: text.clone(), matchers })
     });
@@ -203,17 +179,9 @@ fn asked(matches: &ArgMatches, cassandra: &CassandraConfig) -> Result<Asked, Cli
         patience: parse_duration(patience).map_err(|why| refuse("patience", patience, &why))?,
         allowed: Allowed {
             more: matches.get_flag("allow-more"),
-            left_out: matches
-                .get_many::<String>("allow-left-out")
-                .into_iter()
-                .flatten()
-                .cloned()
-                .collect(),
+            left_out: all("allow-left-out").cloned().collect(),
         },
-        state: match matches.get_flag("verify-only") {
-            true => None,
-            false => get("state").map(PathBuf::from),
-        },
+        state: if matches.get_flag("verify-only") { None } else { get("state").map(PathBuf::from) },
     })
 }
 
@@ -226,10 +194,8 @@ async fn carry_out(config: &Config, asked: Asked) -> Result<Report, CliError> {
         Some(path) => CliError::Command(format!("stopped; {}", goes_on(path))),
         None => CliError::Command("stopped".into()),
     };
-    let state = match &asked.state {
-        Some(path) => Some(StateFile::open(path, asked.text.clone()).map_err(failed)?),
-        None => None,
-    };
+    let state = asked.state.as_ref().map(|path| StateFile::open(path, asked.text.clone()));
+    let state = state.transpose().map_err(failed)?;
     let open = async {
         let from = asked.from.open(config, asked.patience, Rank::Source).await?;
         // Without a state nothing is copied.
@@ -260,18 +226,15 @@ async fn work(
     state: Option<(StateFile, Progress)>,
     times: TimeLimits,
 ) -> Result<Report, CliError> {
-    let Asked { text: JobText { from: source, to: target, .. }, .. } = &asked;
-    let (source, target) = (source.clone(), target.clone());
-    let Some(to) = to.as_target() else {
+    let Asked { text: JobText { from: source, to: target, .. }, .. } = asked;
+    let Endpoint::Store(to) = to.side.clone() else {
         return Err(CliError::Refused(format!("{target}: cannot be written to")));
     };
     let Asked { job, at_once, patience, allowed, .. } = asked;
-    let copier = Copier { from: from.side().clone(), to, job, at_once, patience, times };
+    let copier = Copier { from: from.side.clone(), to, job, at_once, patience, times };
     let bar = Bar::new();
-    let (file, mut progress) = match state {
-        None => (None, Progress::default()),
-        Some((file, progress)) => (Some(file), progress),
-    };
+    let (file, progress) = state.unzip();
+    let mut progress = progress.unwrap_or_default();
     let mut last_saved = Instant::now();
     let mut last_planned = Instant::now();
     let mut moved = |progress: &Progress, stage: Stage| {
@@ -295,7 +258,7 @@ async fn work(
         let how = |error: &CopyError| format!("{error}; {}", goes_on(file.path()));
         copied.map_err(|error| because_of(&error, how(&error)))?;
     }
-    let compared = copier.compare(&mut progress, from.met(), &mut moved);
+    let compared = copier.compare(&mut progress, from.left_out.as_deref(), &mut moved);
     let (compared, mut left_out) = compared.await.map_err(failed)?;
     bar.0.finish_and_clear();
     let copied = file.as_ref().map(|_| progress.totals.clone());
@@ -306,7 +269,7 @@ async fn work(
     if let Some(file) = file {
         file.remove().map_err(failed)?;
     }
-    let source_starts = from.side().starts();
+    let source_starts = from.side.starts();
     let (from, to) = (source, target);
     Ok(Report { from, to, copied, compared, source_starts, left_out, allowed })
 }
@@ -338,7 +301,7 @@ fn because_of(error: &CopyError, text: String) -> CliError {
 
 /// Completes when a signal asks the process to end.
 fn stopped() -> Result<impl Future<Output = ()>, CliError> {
-    let no_signals = |source| CliError::System { what: "cannot wait for signals".into(), source };
+    let no_signals = CliError::system("cannot wait for signals");
     let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
     Ok(async move {

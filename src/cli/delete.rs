@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{ArgAction, ArgMatches, Command};
 use serde::Deserialize;
 
+use super::args::{switch, valued};
 use super::client::{self, Client};
 use super::error::CliError;
 use super::output;
@@ -51,28 +52,18 @@ struct Selected {
 /// The command's definition.
 pub(super) fn command() -> Command {
     const TIME: &str = "RFC 3339, or seconds since 1970";
+    const MATCH: &str = "Series to delete, such as 'up{job=\"a\"}'; may be given again";
+    const DRY_RUN: &str = "Only show the series, how many points of each would go, and the cost";
     let time = |name: &'static str, what: &str| {
-        let help = format!("{what} ({TIME})");
-        Arg::new(name).long(name).value_name("TIME").required(true).help(help)
+        let argument = valued(name, "TIME", format!("{what} ({TIME})"));
+        argument.required(true).allow_negative_numbers(true)
     };
     Command::new("delete")
         .about("Delete points through the running server; it needs --enable-admin-api")
-        .arg(
-            Arg::new("match")
-                .long("match")
-                .value_name("SELECTOR")
-                .required(true)
-                .action(ArgAction::Append)
-                .help("Series to delete, such as 'up{job=\"a\"}'; may be given again"),
-        )
-        .arg(time("start", "First time to delete").allow_negative_numbers(true))
-        .arg(time("end", "Last time to delete").allow_negative_numbers(true))
-        .arg(
-            Arg::new("dry-run")
-                .long("dry-run")
-                .action(ArgAction::SetTrue)
-                .help("Only show the series, how many points of each would go, and the cost"),
-        )
+        .arg(valued("match", "SELECTOR", MATCH).required(true).action(ArgAction::Append))
+        .arg(time("start", "First time to delete"))
+        .arg(time("end", "Last time to delete"))
+        .arg(switch("dry-run", DRY_RUN))
         .args(client::arguments())
 }
 
@@ -112,24 +103,23 @@ fn done(matched: Option<&Matched>) -> String {
 }
 
 fn describe(preview: &Preview) -> String {
-    let mut text = String::new();
     let count = |points, exemplars| match exemplars {
         0 => format!("{points} points"),
         exemplars => format!("{points} points and {exemplars} exemplars"),
     };
-    for Selected { labels, points, exemplars } in &preview.selected {
-        writeln!(text, "{labels}: {}", count(*points, *exemplars)).expect("a String");
-    }
     let Preview { series, points, exemplars, selected, cost } = preview;
-    let more = series - selected.len() as u64;
-    if more > 0 {
-        writeln!(text, "and {more} series more").expect("a String");
-    }
-    let count = count(*points, *exemplars);
-    writeln!(text, "{series} series with {count} would go. Nothing was deleted.")
-        .expect("a String");
-    text.push_str(&cost.as_ref().and_then(describe_cost).unwrap_or_default());
-    text
+    output::text(|text| {
+        for Selected { labels, points, exemplars } in selected {
+            writeln!(text, "{labels}: {}", count(*points, *exemplars))?;
+        }
+        let more = series - selected.len() as u64;
+        if more > 0 {
+            writeln!(text, "and {more} series more")?;
+        }
+        let count = count(*points, *exemplars);
+        writeln!(text, "{series} series with {count} would go. Nothing was deleted.")?;
+        text.write_str(&cost.as_ref().and_then(describe_cost).unwrap_or_default())
+    })
 }
 
 /// One sentence; `None` if nothing would be left behind.

@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{ArgMatches, Command};
 use indicatif::{ProgressBar, ProgressStyle};
+use tokio::runtime::Runtime;
 
 use crate::config::{CassandraConfig, Config, parse_duration};
 use crate::storage::StoreError;
@@ -20,32 +21,26 @@ use crate::storage::cassandra::doctor::{Depth, Doctor, Kind, Progress, Settings}
 use crate::storage::disk::{Disk, replace};
 use crate::{server, telemetry};
 
+use super::args::{switch, valued};
 use super::error::CliError;
-use super::output::print;
+use super::output;
 
 /// How often the state is written.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
 
 /// The command's definition.
 pub(super) fn command() -> Command {
-    let switch = |name: &'static str, help: &'static str| {
-        Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
-    };
-    let value = |name: &'static str, value: &'static str, default: &'static str, help: &str| {
-        let help = format!("{help} [default: {default}]");
-        let argument = Arg::new(name).long(name).value_name(value).help(help);
+    let value = |name, value, default: &'static str, help: &str| {
+        let argument = valued(name, value, format!("{help} [default: {default}]"));
         argument.default_value(default).hide_default_value(true)
     };
     Command::new("doctor")
         .about("Check the one keyspace that --cassandra-* name, of any cluster, and mend it with --fix")
         .arg(
-            Arg::new("fix")
-                .long("fix")
-                .value_name("KIND,...")
+            valued("fix", "KIND,...", "Mend what can be mended, or only findings of these kinds")
                 .num_args(0..=1)
                 .require_equals(true)
-                .default_missing_value("")
-                .help("Mend what can be mended, or only findings of these kinds"),
+                .default_missing_value(""),
         )
         .arg(switch("json", "The report as JSON"))
         .arg(switch("no-cells", "Do not read cells: quicker, but blind to write times and expiry"))
@@ -59,12 +54,7 @@ pub(super) fn command() -> Command {
         .arg(value("pause", "DURATION", "5s", "Wait between two looks at what looks wrong"))
         .arg(value("wide", "ROWS", "100000", "List partitions with more rows than this"))
         .arg(value("hot", "CELLS", "36000", "List partitions with more cells of the last hour"))
-        .arg(
-            Arg::new("state")
-                .long("state")
-                .value_name("FILE")
-                .help("Keep the progress here, and go on from there"),
-        )
+        .arg(valued("state", "FILE", "Keep the progress here, and go on from there"))
 }
 
 /// Runs `doctor`.
@@ -74,10 +64,7 @@ pub(super) fn run_doctor(matches: &ArgMatches) -> Result<ExitCode, CliError> {
     telemetry::start_log(&config.log, &telemetry::Traces::default());
     let settings = settings(matches)?;
     let state = matches.get_one::<String>("state").map(PathBuf::from);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|source| CliError::System { what: "cannot start the runtime".into(), source })?;
+    let runtime = Runtime::new().map_err(CliError::system("cannot start the runtime"))?;
     let failed = |error: StoreError| CliError::of_store("", &error);
     let options = server::cassandra_options(&config, &cassandra).map_err(failed)?;
     let (spec, progress) = runtime.block_on(async {
@@ -87,20 +74,16 @@ pub(super) fn run_doctor(matches: &ArgMatches) -> Result<ExitCode, CliError> {
     })?;
     let report = &progress.report;
     match matches.get_flag("json") {
-        true => {
-            let json = serde_json::to_string_pretty(report)
-                .map_err(|error| CliError::Command(format!("the report: {error}")))?;
-            print(&(json + "\n"))?;
-        }
+        true => output::print_json(report)?,
         false => {
             let spec = format!("{}, rows of {} ms", spec.unit().as_str(), spec.width());
-            print(&text::describe(&cassandra.keyspace, &spec, report, &settings))?;
+            let keyspace = &cassandra.keyspace;
+            output::print(&output::text(|text| {
+                text::write_all(text, keyspace, &spec, report, &settings)
+            }))?;
         }
     }
-    Ok(match report.left() {
-        0 => ExitCode::SUCCESS,
-        _ => ExitCode::from(1),
-    })
+    Ok(if report.left() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Runs the check to its end, shows a progress bar and saves the state.
@@ -155,12 +138,11 @@ fn load(path: &Path, start: Progress) -> Result<Progress, CliError> {
     };
     let progress: Progress = serde_json::from_slice(&bytes)
         .map_err(|error| refused(format!("not the state of a check: {error}")))?;
-    match progress.continues(&start) {
-        true => Ok(progress),
-        false => {
-            Err(refused("the state of a check of another keyspace, or with other settings".into()))
-        }
+    if !progress.continues(&start) {
+        let why = "the state of a check of another keyspace, or with other settings";
+        return Err(refused(why.into()));
     }
+    Ok(progress)
 }
 
 /// Replaces the file durably.
@@ -191,10 +173,7 @@ fn settings(matches: &ArgMatches) -> Result<Settings, CliError> {
     };
     Ok(Settings {
         fix,
-        depth: match matches.get_flag("no-cells") {
-            true => Depth::Index,
-            false => Depth::Cells,
-        },
+        depth: if matches.get_flag("no-cells") { Depth::Index } else { Depth::Cells },
         settled: duration("settled")?,
         pause: duration("pause")?,
         rate: (rate > 0).then_some(rate),

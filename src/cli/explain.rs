@@ -6,14 +6,14 @@ use std::fmt::Write;
 use clap::{Arg, ArgMatches, Command};
 use serde_json::Value;
 
-use super::client::{self, Client};
+use super::args::valued;
+use super::client::{self, Client, items};
 use super::error::CliError;
 use super::output;
 use crate::model::{ShownLabel, ShownMetric, ShownText};
 
 /// The command's definition.
 pub(super) fn command() -> Command {
-    let time = |name: &'static str, help| Arg::new(name).long(name).value_name("TIME").help(help);
     Command::new("explain")
         .about("Show which path a selection takes in the cluster for writes, and what it reads")
         .arg(
@@ -22,8 +22,8 @@ pub(super) fn command() -> Command {
                 .required(true)
                 .help("Series as in PromQL, such as 'up{job=\"a\"}'; no function, no range"),
         )
-        .arg(time("start", "Unix seconds or RFC 3339; without it from the beginning"))
-        .arg(time("end", "Unix seconds or RFC 3339; without it to the end"))
+        .arg(valued("start", "TIME", "Unix seconds or RFC 3339; without it from the beginning"))
+        .arg(valued("end", "TIME", "Unix seconds or RFC 3339; without it to the end"))
         .args(client::arguments())
 }
 
@@ -40,18 +40,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<(), CliError> {
 }
 
 fn describe(data: &Value) -> String {
-    let mut text = String::new();
-    let windows = data["windows"].as_array().map_or(&[][..], Vec::as_slice);
-    for window in windows {
-        describe_window(&mut text, window).expect("writing to a String does not fail");
-    }
-    let legacy = data["legacy"].as_array().map_or(&[][..], Vec::as_slice);
-    for read in legacy {
-        let metric = read["metric"].as_str().unwrap_or_default();
-        let metric = ShownMetric(metric);
-        writeln!(text, "{metric}: row_key_index (partitions: 1, rows: {})", read["rows"])
-            .expect("writing to a String does not fail");
-    }
+    let (windows, legacy) = (items(&data["windows"]), items(&data["legacy"]));
     let sum = |of: &[Value], name: &str| -> u64 {
         of.iter().filter_map(|read| read[name].as_u64()).sum()
     };
@@ -59,17 +48,24 @@ fn describe(data: &Value) -> String {
     let rows = sum(windows, "rows") + sum(legacy, "rows");
     let (series, data_partitions) = (&data["series"], &data["data_partitions"]);
     let cached = &data["cached_data_partitions"];
-    text + &format!(
-        "series: {series}, partitions of data_points: {data_partitions} (settled part in the read \
-         cache: {cached}), read of the index: partitions: {partitions}, rows: {rows}\n"
-    )
+    output::text(|text| {
+        windows.iter().try_for_each(|window| describe_window(text, window))?;
+        for read in legacy {
+            let metric = ShownMetric(read["metric"].as_str().unwrap_or_default());
+            writeln!(text, "{metric}: row_key_index (partitions: 1, rows: {})", read["rows"])?;
+        }
+        writeln!(
+            text,
+            "series: {series}, partitions of data_points: {data_partitions} (settled part in the read \
+             cache: {cached}), read of the index: partitions: {partitions}, rows: {rows}"
+        )
+    })
 }
 
 fn describe_window(text: &mut String, window: &Value) -> std::fmt::Result {
     let name = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let path = |path: &Value| match path["path"].as_str() {
         Some("tag_index") => {
-            let values = path["values"].as_array().map_or(&[][..], Vec::as_slice);
             let shown = |value: &Value| {
                 let value = name(value);
                 // A list of values is easier to read without quotes.
@@ -78,13 +74,12 @@ fn describe_window(text: &mut String, window: &Value) -> std::fmt::Result {
                     false => value,
                 }
             };
-            let values: Vec<String> = values.iter().map(shown).collect();
+            let values: Vec<String> = items(&path["values"]).iter().map(shown).collect();
             format!("tag index {}={}", ShownLabel(&name(&path["tag"])), values.join("|"))
         }
         _ => name(&path["path"]),
     };
-    let paths = window["paths"].as_array().map_or(&[][..], Vec::as_slice);
-    let paths: Vec<String> = paths.iter().map(path).collect();
+    let paths: Vec<String> = items(&window["paths"]).iter().map(path).collect();
     writeln!(
         text,
         "{} {} {}: {} (partitions: {}, rows: {})",

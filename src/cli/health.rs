@@ -9,8 +9,9 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{ArgMatches, Command};
 
+use super::args::switch;
 use super::client::{self, Client};
 use super::error::CliError;
 use super::output;
@@ -22,37 +23,23 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) fn command() -> Command {
     Command::new("health")
         .about("Ask the running server whether it is healthy: the exit code is 0 if so, else 1")
-        .arg(
-            Arg::new("ready")
-                .long("ready")
-                .action(ArgAction::SetTrue)
-                .help("Ask /-/ready, whether it takes writes, instead of /-/healthy"),
-        )
+        .arg(switch("ready", "Ask /-/ready, whether it takes writes, instead of /-/healthy"))
         .args(client::arguments())
 }
 
 /// Runs `health`.
 pub(super) fn run(matches: &ArgMatches) -> Result<ExitCode, CliError> {
-    let path = match matches.get_flag("ready") {
-        true => "/-/ready",
-        false => "/-/healthy",
-    };
-    match Client::of(matches)?.page(path, PATIENCE) {
-        Ok((200, text)) => {
-            output::print(&text)?;
-            Ok(ExitCode::SUCCESS)
-        }
+    let path = if matches.get_flag("ready") { "/-/ready" } else { "/-/healthy" };
+    let why = match Client::of(matches)?.page(path, PATIENCE) {
+        Ok((200, text)) => return output::print(&text).map(|()| ExitCode::SUCCESS),
         Ok((status, text)) => {
             let hint = match text.contains("to an HTTPS server") {
                 true => " Try --server https://NAME:PORT, NAME being one of its certificate's.",
                 false => "",
             };
-            output::print(&format!("{status}: {}{hint}\n", text.trim_end()))?;
-            Ok(ExitCode::FAILURE)
+            format!("{status}: {}{hint}\n", text.trim_end())
         }
-        Err(error) => {
-            output::print(&format!("{error}\n"))?;
-            Ok(ExitCode::FAILURE)
-        }
-    }
+        Err(error) => format!("{error}\n"),
+    };
+    output::print(&why).map(|()| ExitCode::FAILURE)
 }

@@ -9,7 +9,8 @@ use clap::{Arg, ArgMatches, Command};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
-use super::client::{self, Client};
+use super::args::valued;
+use super::client::{self, Client, items};
 use super::error::CliError;
 use super::output;
 use crate::model::{Printable, ShownLabel, ShownMetric};
@@ -22,21 +23,13 @@ const WHY_LEFT: &str = "in partitions where KairosDB has rows too (they do no ha
 
 /// The command's definition.
 pub(super) fn command() -> Command {
-    let metric = || {
-        Arg::new("metric")
-            .value_name("METRIC")
-            .required(true)
-            .help("A metric, or * for all of them")
-    };
-    let pace = || {
-        Arg::new("rows-per-second")
-            .long("rows-per-second")
-            .value_name("N")
-            .value_parser(clap::value_parser!(u32).range(1..))
-            .help("Rows of row_keys done a second at most [default: 2000]")
-    };
+    let metric = Arg::new("metric").value_name("METRIC").help("A metric, or * for all of them");
+    let pace = "Rows of row_keys done a second at most [default: 2000]";
+    let pace =
+        valued("rows-per-second", "N", pace).value_parser(clap::value_parser!(u32).range(1..));
     let job = |name: &'static str, about: &'static str| {
-        Command::new(name).about(about).arg(metric()).arg(pace()).args(client::arguments())
+        let command = Command::new(name).about(about).arg(metric.clone().required(true));
+        command.arg(pace.clone()).args(client::arguments())
     };
     Command::new("index")
         .about("Build, drop or show the tag index of a metric in the cluster for writes")
@@ -46,7 +39,7 @@ pub(super) fn command() -> Command {
         .subcommand(
             Command::new("status")
                 .about("Show what is indexed, from when on, and what is under way")
-                .arg(metric().required(false))
+                .arg(metric.clone())
                 .args(client::arguments()),
         )
 }
@@ -96,16 +89,17 @@ fn follow(client: &Client, metric: &str) -> Result<(), CliError> {
 
 fn describe(data: &Value, metric: Option<&str>) -> String {
     let wanted = |name: Option<&str>| metric.is_none() || name == metric || name == Some("*");
-    let mut text = String::new();
-    let tags = data["tags"].as_array().map_or(&[][..], Vec::as_slice);
-    for tag in tags.iter().filter(|tag| wanted(tag["metric"].as_str())) {
-        describe_tag(&mut text, tag).expect("writing to a String does not fail");
-    }
-    for (name, job) in data["jobs"].as_object().into_iter().flatten() {
-        if wanted(Some(name)) {
-            text += &format!("{}: {}\n", shown(name), describe_job(job));
+    let text = output::text(|text| {
+        for tag in items(&data["tags"]).iter().filter(|tag| wanted(tag["metric"].as_str())) {
+            describe_tag(text, tag)?;
         }
-    }
+        for (name, job) in data["jobs"].as_object().into_iter().flatten() {
+            if wanted(Some(name)) {
+                writeln!(text, "{}: {}", shown(name), describe_job(job))?;
+            }
+        }
+        Ok(())
+    });
     if text.is_empty() { "not indexed\n".into() } else { text }
 }
 
@@ -124,13 +118,12 @@ fn describe_tag(text: &mut String, tag: &Value) -> std::fmt::Result {
             write!(text, " (and before that after promkairos index build '{metric}')")?;
         }
     }
-    let gaps = tag["gaps"].as_array().map_or(&[][..], Vec::as_slice);
-    let gaps: Vec<String> = gaps.iter().filter_map(Value::as_i64).map(output::time).collect();
+    let gaps = items(&tag["gaps"]).iter().filter_map(Value::as_i64);
+    let gaps: Vec<String> = gaps.map(output::time).collect();
     if !gaps.is_empty() {
         write!(text, ", but for {}", gaps.join(", "))?;
     }
-    text.push('\n');
-    Ok(())
+    writeln!(text)
 }
 
 /// The name of a metric, or `*` for all metrics.

@@ -3,6 +3,7 @@
 //! Flags may precede or follow the command. The error about a wrong command line is one line, not
 //! clap's page.
 
+mod args;
 mod check_config;
 mod client;
 mod copy;

@@ -2,14 +2,28 @@
 
 use std::io::Write;
 
+use serde::Serialize;
+
 use super::error::CliError;
 use crate::model::{Printable, ShownTime};
 
 /// Writes text to stdout.
 pub(super) fn print(text: &str) -> Result<(), CliError> {
-    std::io::stdout()
-        .write_all(printable(text).as_bytes())
-        .map_err(|source| CliError::System { what: "stdout".into(), source })
+    std::io::stdout().write_all(printable(text).as_bytes()).map_err(CliError::system("stdout"))
+}
+
+/// Writes a report to stdout as JSON.
+pub(super) fn print_json(report: &impl Serialize) -> Result<(), CliError> {
+    let json = serde_json::to_string_pretty(report)
+        .map_err(|error| CliError::Command(format!("the report: {error}")))?;
+    print(&(json + "\n"))
+}
+
+/// The text that `write` makes.
+pub(super) fn text(write: impl FnOnce(&mut String) -> std::fmt::Result) -> String {
+    let mut text = String::new();
+    write(&mut text).expect("writing to a String does not fail");
+    text
 }
 
 /// Makes text safe for a terminal, whatever names from elsewhere contain; in JSON too, where the

@@ -5,8 +5,6 @@
 //! No setting is described here: names, defaults and sentences come from `--help` and, for keys of
 //! tables, from their parsers.
 
-use std::fmt::Write;
-
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 use clap_complete::Shell;
@@ -74,8 +72,6 @@ pub(super) fn run_completions(matches: &ArgMatches, mut whole: Command) -> Resul
 
 /// Adds completions for values: words, files, or none.
 fn completed(command: Command) -> Command {
-    let names: Vec<String> =
-        command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
     let command = command.mut_args(|argument| {
         let setting = SETTINGS.iter().find(|setting| setting.key() == argument.get_id().as_str());
         let words = setting.map_or(&[][..], Setting::words);
@@ -87,15 +83,16 @@ fn completed(command: Command) -> Command {
             Some("DIR") => ValueHint::DirPath,
             _ => ValueHint::Other,
         };
-        match words.is_empty() {
-            _ if !takes_value => argument,
-            // It has its own words.
-            _ if !argument.get_possible_values().is_empty() => argument,
-            true => argument.value_hint(hint),
-            false => argument.value_parser(PossibleValuesParser::new(words.iter().copied())),
+        // One that has words of its own keeps them.
+        if !takes_value || !argument.get_possible_values().is_empty() {
+            return argument;
+        }
+        match words {
+            [] => argument.value_hint(hint),
+            words => argument.value_parser(PossibleValuesParser::new(words.iter().copied())),
         }
     });
-    names.into_iter().fold(command, |command, name| command.mut_subcommand(name, completed))
+    command.mut_subcommands(completed)
 }
 
 /// Runs `man` for a command of the whole command line.
@@ -114,16 +111,13 @@ pub(super) fn run_man(matches: &ArgMatches, mut whole: Command) -> Result<(), Cl
     Man::new(command.clone())
         .source(source)
         .render(&mut page)
-        .map_err(|source| CliError::System { what: "the manual page".into(), source })?;
+        .map_err(CliError::system("the manual page"))?;
     output::print(&String::from_utf8_lossy(&page))
 }
 
 /// Removes the commands `help`, whose pages would not exist.
 fn without_help(command: Command) -> Command {
-    let names: Vec<String> =
-        command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
-    let command = command.disable_help_subcommand(true);
-    names.into_iter().fold(command, |command, name| command.mut_subcommand(name, without_help))
+    command.disable_help_subcommand(true).mut_subcommands(without_help)
 }
 
 /// The page of all settings, a table for each group.
@@ -131,11 +125,9 @@ fn page(groups: &[Group]) -> String {
     let mut text = HEAD.to_owned();
     for Group { title, settings } in groups {
         let rows: String = settings.iter().map(row).collect();
-        write!(
-            text,
+        text += &format!(
             "\n## {title}\n\n| flag | default | reload | meaning |\n|---|---|---|---|\n{rows}"
-        )
-        .expect("writing to a String does not fail");
+        );
     }
     text
 }
@@ -166,25 +158,20 @@ fn keys_page(tables: &[KeyTable]) -> String {
         };
         let rows: String = keys.iter().map(row).collect();
         let help = escaped(help);
-        write!(
-            text,
+        text += &format!(
             "\n### {title}\n\n{help}.\n\n| key | meaning | left out |\n|---|---|---|\n{rows}"
-        )
-        .expect("writing to a String does not fail");
+        );
     }
     text
 }
 
 /// Escapes text for a cell of a Markdown table.
 fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        if matches!(c, '*' | '_' | '<' | '|' | '[' | '`') {
-            escaped.push('\\');
-        }
-        escaped.push(c);
-    }
-    escaped
+    let one = |c: char| match c {
+        '*' | '_' | '<' | '|' | '[' | '`' => format!("\\{c}"),
+        c => c.to_string(),
+    };
+    text.chars().map(one).collect()
 }
 
 #[cfg(test)]

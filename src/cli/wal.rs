@@ -2,10 +2,11 @@
 //! it or gives up a log that is gone. The exit code is 1 if damage is left.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{ArgMatches, Command};
 
 use crate::config::{Config, StoreConfig};
 use crate::model::ShownTime;
@@ -14,23 +15,19 @@ use crate::storage::StoreError;
 use crate::storage::disk::Disk;
 use crate::storage::head::wal::{Contents, Loss, RepairMode, RepairReport, is_gone, repair};
 
+use super::args::switch;
 use super::error::{CliError, FAULT};
-use super::output::print;
+use super::output::{self, print};
 
 /// The command's definition.
 pub(super) fn command() -> Command {
-    let apply = Arg::new("apply")
-        .long("apply")
-        .action(ArgAction::SetTrue)
-        .help(
-            "Take the damage out, or begin a new log where it is gone; without it only say what would be \
-             lost",
-        );
+    const APPLY: &str = "Take the damage out, or begin a new log where it is gone; without it only say what \
+                         would be lost";
     Command::new("wal").about("Look after the log").subcommand_required(true).subcommand(
         Command::new("repair")
             .about("Show what of a damaged log would be lost, and take the damage out")
             .after_help(EXIT_CODES)
-            .arg(apply),
+            .arg(switch("apply", APPLY)),
     )
 }
 
@@ -42,10 +39,7 @@ const EXIT_CODES: &str = "Exit codes: 0 the log is sound, or was repaired; 1 it 
 pub(super) fn run(matches: &ArgMatches) -> Result<ExitCode, CliError> {
     let (_, matches) = matches.subcommand().expect("clap requires repair, the only one");
     let config = Config::load(matches)?;
-    let mode = match matches.get_flag("apply") {
-        true => RepairMode::Apply,
-        false => RepairMode::Show,
-    };
+    let mode = if matches.get_flag("apply") { RepairMode::Apply } else { RepairMode::Show };
     let store = match config.store {
         StoreConfig::Embedded => "embedded",
         StoreConfig::Cassandra { .. } => "cassandra",
@@ -107,46 +101,41 @@ fn give_up(config: &Config, folder: &Path, mode: RepairMode) -> Result<ExitCode,
 
 /// The report as text, with a line for each loss.
 fn describe(report: &RepairReport, mode: RepairMode) -> String {
-    let mut text = String::new();
-    for loss in &report.losses {
-        describe_loss(&mut text, loss).expect("writing to a String does not fail");
-    }
     let RepairReport { losses, torn, valid, kept } = report;
-    if let Some((path, bytes)) = torn {
-        let path = path.display();
-        writeln!(
-            text,
-            "{path}: bytes {} to {}: a torn end, which the next start cuts off",
-            bytes.start, bytes.end
-        )
-        .expect("writing to a String does not fail");
-    }
-    let good = describe_contents(valid);
-    let summary = match (losses.is_empty(), mode) {
-        (true, _) => format!("The log is sound: {good}.\n"),
-        (false, RepairMode::Show) => {
-            format!("Good: {good}. Nothing was changed; --apply takes the damage out.\n")
+    output::text(|text| {
+        losses.iter().try_for_each(|loss| describe_loss(text, loss))?;
+        if let Some((path, Range { start, end })) = torn {
+            let path = path.display();
+            writeln!(
+                text,
+                "{path}: bytes {start} to {end}: a torn end, which the next start cuts off"
+            )?;
         }
-        (false, RepairMode::Apply) => {
-            let kept: Vec<String> = kept.iter().map(|path| path.display().to_string()).collect();
-            let kept = match kept.is_empty() {
-                true => String::new(),
-                false => format!("; the damaged files are kept: {}", kept.join(", ")),
-            };
-            format!("Good: {good}. Repaired{kept}\n")
+        let good = describe_contents(valid);
+        match (losses.is_empty(), mode) {
+            (true, _) => writeln!(text, "The log is sound: {good}."),
+            (false, RepairMode::Show) => {
+                writeln!(text, "Good: {good}. Nothing was changed; --apply takes the damage out.")
+            }
+            (false, RepairMode::Apply) => {
+                write!(text, "Good: {good}. Repaired")?;
+                if !kept.is_empty() {
+                    let kept: Vec<_> = kept.iter().map(|path| path.to_string_lossy()).collect();
+                    write!(text, "; the damaged files are kept: {}", kept.join(", "))?;
+                }
+                writeln!(text)
+            }
         }
-    };
-    text + &summary
+    })
 }
 
 fn describe_contents(contents: &Contents) -> String {
     let Contents { records, undecoded, samples, series } = contents;
-    let mut text = format!("{records} records with {samples} samples of {series} series");
-    if *undecoded > 0 {
-        write!(text, ", {undecoded} of the records cannot be decoded")
-            .expect("writing to a String does not fail");
-    }
-    text
+    let undecoded = match undecoded {
+        0 => String::new(),
+        undecoded => format!(", {undecoded} of the records cannot be decoded"),
+    };
+    format!("{records} records with {samples} samples of {series} series{undecoded}")
 }
 
 fn describe_loss(text: &mut String, loss: &Loss) -> std::fmt::Result {
@@ -173,8 +162,7 @@ fn describe_loss(text: &mut String, loss: &Loss) -> std::fmt::Result {
     if let Some(before) = accepted.1 {
         write!(text, ", accepted before {}", ShownTime(before))?;
     }
-    text.push('\n');
-    Ok(())
+    writeln!(text)
 }
 
 #[cfg(test)]

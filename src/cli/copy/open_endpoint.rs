@@ -113,7 +113,8 @@ impl EndpointName {
         let (store, starts, folder) = match &self.kind {
             Kind::Server(Access { tls, authorization }) => {
                 let remote = Remote::new(&self.name, tls.clone(), authorization.clone());
-                return Ok(Opened::Server(Endpoint::Remote(remote)));
+                let side = Endpoint::Remote(remote);
+                return Ok(Opened { side, left_out: None, _folder: None });
             }
             Kind::Embedded(folder) => {
                 let purpose = match rank {
@@ -130,8 +131,8 @@ impl EndpointName {
                 (store, Starts::Histograms, None)
             }
         };
-        let side = StoreEndpoint { name: self.name.clone(), store, starts };
-        Ok(Opened::Store { read: Endpoint::Store(side.clone()), side, left_out, _folder: folder })
+        let side = Endpoint::Store(StoreEndpoint { name: self.name.clone(), store, starts });
+        Ok(Opened { side, left_out: Some(left_out), _folder: folder })
     }
 
     async fn open_keyspace(
@@ -178,55 +179,20 @@ impl EndpointName {
 }
 
 /// An open place.
-pub(super) enum Opened {
-    /// A running server.
-    Server(Endpoint),
-    /// A store of this process.
-    Store {
-        /// For reading.
-        read: Endpoint,
-        /// For writing.
-        side: StoreEndpoint,
-        /// Counts data read there that promkairos cannot represent.
-        left_out: Arc<LeftOut>,
-        /// Its lock.
-        _folder: Option<EmbeddedFolder>,
-    },
+pub(super) struct Opened {
+    pub(super) side: Endpoint,
+    /// Counts data read there that promkairos cannot represent; `None` for a running server.
+    pub(super) left_out: Option<Arc<LeftOut>>,
+    /// Its lock.
+    _folder: Option<EmbeddedFolder>,
 }
 
 impl Opened {
-    /// For reading.
-    pub(super) fn side(&self) -> &Endpoint {
-        match self {
-            Self::Server(side) | Self::Store { read: side, .. } => side,
-        }
-    }
-
-    /// The counts of data read there that promkairos cannot represent.
-    pub(super) fn met(&self) -> Option<&LeftOut> {
-        match self {
-            Self::Server(_) => None,
-            Self::Store { left_out, .. } => Some(left_out),
-        }
-    }
-
-    /// The side for writing, if that is possible.
-    pub(super) fn as_target(&self) -> Option<StoreEndpoint> {
-        match self {
-            Self::Server(_) => None,
-            Self::Store { side, .. } => Some(side.clone()),
-        }
-    }
-
     /// Closes it.
     pub(super) async fn close(self) -> Result<(), CliError> {
-        match self {
-            Self::Server(_) => Ok(()),
-            Self::Store { side, .. } => {
-                let closed = side.store.close().await;
-                closed.map_err(|error| CliError::Command(format!("{}: {error}", side.name)))
-            }
-        }
+        let Endpoint::Store(StoreEndpoint { name, store, .. }) = &self.side else { return Ok(()) };
+        let closed = store.close().await;
+        closed.map_err(|error| CliError::Command(format!("{name}: {error}")))
     }
 }
 

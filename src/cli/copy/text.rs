@@ -11,9 +11,7 @@ use super::report::Report;
 
 /// Lines for what was copied, for what was left out, and for the result of the comparison.
 pub(super) fn describe(report: &Report) -> String {
-    let mut text = String::new();
-    write(&mut text, report).expect("writing to a String does not fail");
-    text
+    output::text(|text| write(text, report))
 }
 
 fn write(text: &mut String, report: &Report) -> std::fmt::Result {

@@ -10,14 +10,8 @@ use crate::storage::cassandra::doctor::{
 /// Most metrics printed for a kind; the JSON has more.
 const MOST_METRICS: usize = 10;
 
-/// The whole report.
-pub(super) fn describe(keyspace: &str, spec: &str, report: &Report, settings: &Settings) -> String {
-    let mut text = String::new();
-    write_all(&mut text, keyspace, spec, report, settings).expect("a String");
-    text
-}
-
-fn write_all(
+/// Writes the whole report.
+pub(super) fn write_all(
     text: &mut String,
     keyspace: &str,
     spec: &str,
