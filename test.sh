@@ -83,24 +83,12 @@ secure=$!
 CASSANDRA_OPTIONS=$shared tests/peers/cassandra.sh up "$peers/cassandra" "$run"
 wait "$secure"
 secure=
-PROMKAIROS_TEST_RUN=$run
-PROMKAIROS_TEST_CASSANDRA=$(cat "$run/address")
-PROMKAIROS_TEST_CASSANDRA_SECURE=$run/secure
-PROMKAIROS_TEST_CASSANDRA_JARS=$(realpath "$peers/cassandra")
-PROMKAIROS_TEST_KAIROSDB=$(realpath "$peers/kairosdb")
-PROMKAIROS_TEST_PROMETHEUS=$(realpath "$peers/prometheus/usr/bin/prometheus")
-PROMKAIROS_TEST_PROMTOOL=$(realpath "$peers/promtool/usr/bin/promtool")
-PROMKAIROS_TEST_VMALERT=$(realpath "$peers/victoria-metrics/usr/bin/vmalert")
-export PROMKAIROS_TEST_RUN PROMKAIROS_TEST_CASSANDRA PROMKAIROS_TEST_CASSANDRA_SECURE
-export PROMKAIROS_TEST_PROMTOOL PROMKAIROS_TEST_VMALERT
-export PROMKAIROS_TEST_CASSANDRA_JARS PROMKAIROS_TEST_KAIROSDB PROMKAIROS_TEST_PROMETHEUS
-echo "cassandra at $PROMKAIROS_TEST_CASSANDRA"
 
 step tests
 # A failed test says where and why. The stacks of many would hide that in a log.
 export RUST_BACKTRACE=0
 # They wait for their peers more than they compute.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) + 1))}
-cargo test --workspace
+tests/peers/with.sh "$peers" "$run" cargo test --workspace
 step "all good"
 awk 'NR > 1 { printf "%6d s %s\n", $1 - begun, name } { begun = $1; name = $2 }' < <(printf '%s' "$times")

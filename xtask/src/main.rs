@@ -17,15 +17,6 @@ usage: cargo xtask COMMAND
   peers up|down     starts or stops the peers of integration tests
   ci                all that the build server runs: ./test.sh";
 
-/// The variables by which the integration tests find the peers, and paths in the folder of the peers.
-const VARIABLES: [(&str, &str); 5] = [
-    ("PROMKAIROS_TEST_CASSANDRA_JARS", "cassandra"),
-    ("PROMKAIROS_TEST_KAIROSDB", "kairosdb"),
-    ("PROMKAIROS_TEST_PROMETHEUS", "prometheus/usr/bin/prometheus"),
-    ("PROMKAIROS_TEST_PROMTOOL", "promtool/usr/bin/promtool"),
-    ("PROMKAIROS_TEST_VMALERT", "victoria-metrics/usr/bin/vmalert"),
-];
-
 /// Names in the source of a topic whose tests need a Cassandra.
 const ASKS_CASSANDRA: [&str; 6] = [
     "TestKeyspace",
@@ -91,21 +82,14 @@ fn unit(rest: &[&str]) -> Result<(), String> {
 }
 
 fn integration(filters: &[&str]) -> Result<(), String> {
-    let mut tests = cargo(&["test", "--workspace", "--test", "it", "--"]);
-    tests.args(filters);
     let peers = Peers::new();
     peers.fetch()?;
-    for (name, path) in VARIABLES {
-        tests.env(name, peers.folder.join(path));
-    }
     if filters.is_empty() || filters.iter().any(|filter| asks_cassandra(filter)) {
         peers.up()?;
-        let address =
-            fs::read_to_string(peers.run.join("address")).map_err(|why| why.to_string())?;
-        tests.env("PROMKAIROS_TEST_CASSANDRA", address.trim());
-        tests.env("PROMKAIROS_TEST_CASSANDRA_SECURE", peers.run.join("secure"));
     }
-    run(tests.env("PROMKAIROS_TEST_RUN", &peers.run))
+    let mut tests = Command::new("tests/peers/with.sh");
+    tests.args([&peers.folder, &peers.run]);
+    run(tests.args(["cargo", "test", "--workspace", "--test", "it", "--"]).args(filters))
 }
 
 /// Whether the tests of a topic, the first part of a test path, need a Cassandra. True for an unknown topic.
