@@ -56,7 +56,6 @@ const fn optional(name: &'static str, kind: Kind) -> Parameter {
 }
 
 const QUERY: Parameter = required("query", Text);
-const METRIC: Parameter = required("metric", Text);
 const MATCH: Parameter = required("match[]", Texts);
 const ANY_MATCH: Parameter = optional("match[]", Texts);
 const START: Parameter = optional("start", Time);
@@ -69,7 +68,6 @@ const COST: Parameter = optional("cost", Flag);
 const MAX_SERIES: Parameter = optional("max_series", Number);
 const MAX_SAMPLES_READ: Parameter = optional("max_samples_read", Number);
 const MAX_QUERY_DURATION: Parameter = optional("max_query_duration", Duration);
-const ROWS_PER_SECOND: Parameter = optional("rows_per_second", Number);
 
 const INSTANT: &[Parameter] = &[
     QUERY,
@@ -97,10 +95,13 @@ const RANGE: &[Parameter] = &[
     MAX_SAMPLES_READ,
     MAX_QUERY_DURATION,
 ];
+const EXEMPLARS: &[Parameter] = &[QUERY, START, END];
+const EXPLAIN: &[Parameter] = &[MATCH, START, END];
 const LABEL_VALUES: &[Parameter] = &[required("name", InPath), ANY_MATCH, START, END, LIMIT];
 const METADATA: &[Parameter] =
     &[optional("metric", Text), LIMIT, optional("limit_per_metric", Number)];
 const OPENAPI: &[Parameter] = &[optional("openapi_version", Text)];
+const JOB: &[Parameter] = &[required("metric", Text), optional("rows_per_second", Number)];
 const DELETE_SERIES: &[Parameter] =
     &[MATCH, START, END, optional("dry_run", Flag), optional("count_series", Flag)];
 
@@ -119,12 +120,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
     endpoint("/query_range", "query", "Evaluate an expression at many times", RANGE),
     endpoint("/query_cost", "query", "What one time of an expression costs", INSTANT),
     endpoint("/query_range_cost", "query", "What many times of it cost", RANGE),
-    endpoint(
-        "/query_exemplars",
-        "query",
-        "Exemplars of the series of an expression",
-        &[QUERY, START, END],
-    ),
+    endpoint("/query_exemplars", "query", "Exemplars of the series of an expression", EXEMPLARS),
     endpoint("/format_query", "query", "Format an expression", &[QUERY]),
     endpoint("/parse_query", "query", "Parse an expression", &[QUERY]),
     endpoint("/labels", "labels", "Names of labels", &[ANY_MATCH, START, END, LIMIT]),
@@ -141,12 +137,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
     endpoint("/status/tsdb", "status", "Counts of series", &[LIMIT]),
     endpoint("/status/tsdb/blocks", "status", "Blocks of Prometheus, of which there are none", &[]),
     endpoint("/status/tag_index", "status", "The tag index over Cassandra", &[]),
-    endpoint(
-        "/explain",
-        "status",
-        "The path that a selection takes over Cassandra",
-        &[MATCH, START, END],
-    ),
+    endpoint("/explain", "status", "The path that a selection takes over Cassandra", EXPLAIN),
     endpoint("/read", "remote", "Remote read", &[]),
     endpoint("/write", "remote", "Remote write", &[]),
     endpoint(
@@ -156,18 +147,8 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         DELETE_SERIES,
     ),
     endpoint("/admin/tsdb/clean_tombstones", "admin", "Nothing is left to clean", &[]),
-    endpoint(
-        "/admin/tag_index/build",
-        "admin",
-        "Begin a build of the tag index",
-        &[METRIC, ROWS_PER_SECOND],
-    ),
-    endpoint(
-        "/admin/tag_index/drop",
-        "admin",
-        "Begin a drop of the tag index",
-        &[METRIC, ROWS_PER_SECOND],
-    ),
+    endpoint("/admin/tag_index/build", "admin", "Begin a build of the tag index", JOB),
+    endpoint("/admin/tag_index/drop", "admin", "Begin a drop of the tag index", JOB),
 ];
 
 /// Whether a request for this route may have this parameter. A route that is not in the table may have any.

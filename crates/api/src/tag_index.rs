@@ -11,9 +11,7 @@ use super::admin::refused_unless_enabled;
 use super::parameters::{Parameters, invalid};
 use super::state::Shared;
 use super::{ApiError, AppState, json, matches};
-use promkairos_storage_cassandra::{
-    Explanation, Job, JobKind, JobState, TagIndexStatus, WindowPath,
-};
+use promkairos_storage_cassandra::{Explanation, Job, JobKind, TagIndexStatus, WindowPath};
 
 /// The default of `rows_per_second`.
 const ROWS_PER_SECOND: u32 = 2_000;
@@ -123,18 +121,9 @@ fn status_json(status: &TagIndexStatus) -> Value {
 }
 
 fn job_json(job: &Job) -> Value {
-    let kind = match job.kind {
-        JobKind::Build => "build",
-        JobKind::Drop => "drop",
-    };
-    let state = match job.state {
-        JobState::Running => "running",
-        JobState::Done => "done",
-        JobState::Failed => "failed",
-    };
     json!({
-        "kind": kind,
-        "state": state,
+        "kind": job.kind,
+        "state": job.state,
         "error": job.error,
         "windows": job.windows,
         "windows_done": job.windows_done,

@@ -155,6 +155,9 @@ impl<'a> From<Vec<Said<'a>>> for Stack<'a> {
     }
 }
 
+/// A value, if there is one.
+type Found<'a> = Result<Option<Value<'a>>, String>;
+
 /// The layers of the keys of a table, the last first.
 type Keys<'a> = BTreeMap<&'a str, Vec<Said<'a>>>;
 
@@ -178,12 +181,12 @@ impl<'a, 'e> Values<'a, 'e> {
     }
 
     /// The resolved value of a path from the top, if any.
-    pub(super) fn get(&mut self, path: &[&'a str]) -> Result<Option<Value<'a>>, String> {
+    pub(super) fn get(&mut self, path: &[&'a str]) -> Found<'a> {
         self.lookup(path, 1)
     }
 
     /// `line` is for errors, here and in the functions below.
-    fn lookup(&mut self, keys: &[&'a str], line: usize) -> Result<Option<Value<'a>>, String> {
+    fn lookup(&mut self, keys: &[&'a str], line: usize) -> Found<'a> {
         let path: Vec<_> = keys.iter().copied().map(Step::Key).collect();
         if self.is_around_itself(&path) {
             return Ok(None);
@@ -211,12 +214,7 @@ impl<'a, 'e> Values<'a, 'e> {
         self.open.iter().any(is_within) && self.open.iter().all(|open| open.path != path)
     }
 
-    fn value(
-        &mut self,
-        stack: &Stack<'a>,
-        path: &[Step<'a>],
-        line: usize,
-    ) -> Result<Option<Value<'a>>, String> {
+    fn value(&mut self, stack: &Stack<'a>, path: &[Step<'a>], line: usize) -> Found<'a> {
         self.step(line, |values| match values.gather(stack, path, None, line)? {
             Gathered::Nothing => Ok(None),
             Gathered::Value(value) => Ok(Some(value)),
@@ -321,12 +319,7 @@ impl<'a, 'e> Values<'a, 'e> {
     }
 
     /// The value of one layer. A reference to its key meanwhile gets the layers below.
-    fn said(
-        &mut self,
-        layer: &'a Layer<'a>,
-        path: &[Step<'a>],
-        below: Stack<'a>,
-    ) -> Result<Option<Value<'a>>, String> {
+    fn said(&mut self, layer: &'a Layer<'a>, path: &[Step<'a>], below: Stack<'a>) -> Found<'a> {
         self.open.push(Open { path: path.to_vec(), below });
         let value = self.step(layer.line, |values| values.part(&layer.part, path, layer.line));
         self.open.pop();
@@ -339,12 +332,7 @@ impl<'a, 'e> Values<'a, 'e> {
         }
     }
 
-    fn part(
-        &mut self,
-        part: &'a Part<'a>,
-        path: &[Step<'a>],
-        line: usize,
-    ) -> Result<Option<Value<'a>>, String> {
+    fn part(&mut self, part: &'a Part<'a>, path: &[Step<'a>], line: usize) -> Found<'a> {
         match part {
             Part::Null => Value::new(line, Kind::Null).map(Some),
             Part::Text(text) => self.text((*text).to_owned(), line).map(Some),
@@ -374,12 +362,7 @@ impl<'a, 'e> Values<'a, 'e> {
         }
     }
 
-    fn item(
-        &mut self,
-        said: &'a [Layer<'a>],
-        path: &[Step<'a>],
-        line: usize,
-    ) -> Result<Option<Value<'a>>, String> {
+    fn item(&mut self, said: &'a [Layer<'a>], path: &[Step<'a>], line: usize) -> Found<'a> {
         self.items += 1;
         self.value(&Stack::of(said), &[path, &[Step::Item(self.items)]].concat(), line)
     }
@@ -390,7 +373,7 @@ impl<'a, 'e> Values<'a, 'e> {
         parts: &'a [(Part<'a>, bool)],
         path: &[Step<'a>],
         line: usize,
-    ) -> Result<Option<Value<'a>>, String> {
+    ) -> Found<'a> {
         let mut values = Vec::with_capacity(parts.len());
         for (part, is_blank) in parts {
             let value = self.part(part, path, line)?;
