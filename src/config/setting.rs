@@ -88,7 +88,7 @@ impl Form {
     }
 }
 
-/// A row of the table of settings, for a setting whose change needs a restart. [`Setting::help`] completes it.
+/// A row of the table of settings, for a setting whose change needs a restart. [`Setting::help()`] completes it.
 pub(super) const fn setting(
     name: &'static str,
     form: Form,
