@@ -3,7 +3,6 @@
 //! Version 0.1 took each name of a series from remote write 2.0 for a family. Such rows remain, and are read as rows
 //! of the family.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -11,7 +10,7 @@ use futures::FutureExt;
 use crate::cql::concurrent::all;
 use crate::cql::connection::Cql;
 use crate::cql::executor::Deadline;
-use crate::cql::failure::{Failure, unreadable};
+use crate::cql::failure::Failure;
 use crate::cql::prepared::{Prepared, Preparer, STAMPED, there};
 use crate::cql::stamp::{now_ms, pause};
 use crate::identity::Identity;
@@ -138,28 +137,23 @@ impl MetadataStore {
         values: impl scylla::serialize::row::SerializeRow,
         limit: usize,
     ) -> Result<Vec<(String, Metadata)>, StoreError> {
-        let mut all = Vec::new();
-        self.cql
-            .executor
-            .pages(select, values, |page| {
-                type Row<'f> = (&'f str, Option<&'f str>);
-                for row in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
-                    // Rows are sorted by the name of the family.
-                    if all.len() >= limit {
-                        return Ok(ControlFlow::Break(()));
-                    }
-                    let (family, value) = row.map_err(|e| unreadable(select.name, e))?;
-                    match MetadataRow::decode(family, value.unwrap_or_default()) {
-                        Ok(row) => all.push((family.to_owned(), row.metadata)),
-                        Err(error) => {
-                            tracing::warn!(family, %error, "metadata cannot be read");
-                            self.cql.executor.skip("metadata", || family);
-                        }
+        let (mut all, mut pages) = (Vec::new(), self.cql.pages(select, values));
+        'pages: while let Some(page) = pages.next().await? {
+            for row in page.iter::<(&str, Option<&str>)>()? {
+                // Rows are sorted by the name of the family.
+                if all.len() >= limit {
+                    break 'pages;
+                }
+                let (family, value) = row?;
+                match MetadataRow::decode(family, value.unwrap_or_default()) {
+                    Ok(row) => all.push((family.to_owned(), row.metadata)),
+                    Err(error) => {
+                        tracing::warn!(family, %error, "metadata cannot be read");
+                        self.cql.executor.skip("metadata", || family);
                     }
                 }
-                Ok(ControlFlow::Continue(()))
-            })
-            .await?;
+            }
+        }
         all.sort_by(|a, b| a.0.cmp(&b.0));
         Ok(all)
     }

@@ -76,7 +76,7 @@ impl SeriesIndex {
         let mut found = PairRows::default();
         let mut pages = self.index_pages(select, key.pair_columns(pair));
         while let Some(page) = pages.next().await? {
-            for (row, written) in pair_rows(select.name(), &page)? {
+            for (row, written) in pair_rows(&page)? {
                 found.take(row, written, stamp);
             }
         }
@@ -93,8 +93,7 @@ impl SeriesIndex {
         let delete = &self.statements.tag_rows()?.delete_pairs;
         let (metric, table_name, row_time) = key.values();
         let values = (stamp, metric, table_name, row_time, vec![pair]);
-        self.cql.executor.run(delete, values, self.cql.executor.deadline()).await?;
-        Ok(())
+        Ok(self.cql.run(delete, values).await?)
     }
 
     /// Deletes our cells of the first `most` rows of a pair, one by one, except cells with a later stamp. Returns
@@ -112,7 +111,7 @@ impl SeriesIndex {
         while left > 0
             && let Some(page) = pages.next().await?
         {
-            let rows = pair_rows(select.name(), &page)?.into_iter();
+            let rows = pair_rows(&page)?.into_iter();
             let ours = rows.filter(|(_, written)| written.is_some_and(|written| written <= stamp));
             let ours: Vec<OurRow> = ours.map(|(row, _)| row).take(left).collect();
             self.delete_cells(key, pair, &ours, stamp).await?;

@@ -144,7 +144,7 @@ impl CassandraStore {
         let select = &self.index.statements.row_keys.select;
         let mut pages = self.index.index_pages(select, key.columns());
         while let Some(page) = pages.next().await? {
-            explanation.rows += page.rows_num();
+            explanation.rows += page.len();
         }
         Ok(explanation)
     }

@@ -13,13 +13,11 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
-use scylla::response::query_result::QueryRowsResult;
-use scylla::value::CqlTimestamp;
 
 use crate::admin::drop::{Begun, Dropped};
 use crate::admin::job::{Job, JobKind, JobState};
-use crate::cql::failure::unreadable;
 use crate::cql::ring::RingPages;
+use crate::cql::rows::Rows;
 use crate::cql::stamp::now_ms;
 use crate::index::index_row::each_checked_row;
 use crate::index::series_index::SeriesIndex;
@@ -278,9 +276,8 @@ impl SeriesIndex {
         let (mut windows, mut pages) = (Vec::new(), RingPages::new(&self.cql.executor, select));
         let mut touched = Instant::now();
         while let Some(page) = pages.next().await? {
-            type Row<'f> = (&'f str, &'f str, CqlTimestamp);
-            for row in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
-                windows.extend(Window::of_columns(row.map_err(|e| unreadable(select.name, e))?));
+            for row in page.iter()? {
+                windows.extend(Window::of_columns(row?));
             }
             if touched.elapsed() >= TOUCH {
                 self.touch(ALL, job).await?;
@@ -303,7 +300,7 @@ impl SeriesIndex {
         let mut touched = Instant::now();
         let mut began = Instant::now();
         while let Some(page) = self.touching(metric, job, &mut touched, pages.next()).await? {
-            let rows = self.rows_to_do(&page)?;
+            let rows = Self::rows_to_do(&page)?;
             match job.kind {
                 JobKind::Build => self.index_rows(key, &rows, job).await?,
                 JobKind::Drop => {
@@ -325,9 +322,9 @@ impl SeriesIndex {
     }
 
     /// The rows of a page of a window.
-    fn rows_to_do(&self, page: &QueryRowsResult) -> Result<Vec<RowToDo>, StoreError> {
+    fn rows_to_do(page: &Rows) -> Result<Vec<RowToDo>, StoreError> {
         let mut rows = Vec::new();
-        each_checked_row(page, self.statements.row_keys.check.name(), |row| {
+        each_checked_row(page, |row| {
             let tags = row.tags.iter().map(|(name, value)| ((*name).into(), (*value).into()));
             // A row of KairosDB does not say when it expires: ours must not expire before.
             let ttl = row.ttl.unwrap_or(0);

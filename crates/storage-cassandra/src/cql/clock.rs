@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
 
 use crate::cql::executor::Executor;
-use crate::cql::failure::unreadable;
 use crate::cql::prepared::Prepared;
 use crate::cql::stamp::now_ms;
 use promkairos_model::limits::{NO_SETTING, RETRY_AFTER};
@@ -41,10 +40,9 @@ impl Skew {
         clock: &Prepared,
     ) -> Result<(), StoreError> {
         let before = now_ms();
-        let result = executor.run(clock, (), executor.deadline()).await?;
+        let answer = executor.rows(clock, (), executor.deadline()).await?;
         let after = now_ms();
-        let rows = result.into_rows_result().map_err(|e| unreadable(clock.name, e))?;
-        let (theirs,) = rows.first_row::<(i64,)>().map_err(|e| unreadable(clock.name, e))?;
+        let (theirs,) = answer.one::<(i64,)>()?;
         let skew = distance(before, after, theirs);
         if skew.abs() > WARN_MS && self.distance.load(Ordering::Relaxed).abs() <= WARN_MS {
             tracing::warn!(skew_ms = skew, "our clock differs from Cassandra's");

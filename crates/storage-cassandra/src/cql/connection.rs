@@ -9,8 +9,10 @@ use scylla::value::CqlValue;
 
 use crate::cql::clock::Skew;
 use crate::cql::executor::Executor;
-use crate::cql::failure::{Failure, unreadable};
+use crate::cql::failure::{Failure, if_read};
+use crate::cql::pages::Pages;
 use crate::cql::prepared::{Prepared, Preparer};
+use crate::cql::rows::Rows;
 use crate::cql::stamp::Stamps;
 use crate::options::{Keyspace, Options};
 use promkairos_storage::StoreError;
@@ -50,20 +52,42 @@ impl Cql {
         self.skew.measure(&self.executor, &self.clock).await
     }
 
+    /// Runs a statement without rows, within the time of a request that begins now.
+    pub(crate) async fn run(
+        &self,
+        prepared: &Prepared,
+        values: impl SerializeRow,
+    ) -> Result<(), Failure> {
+        self.executor.run(prepared, values, self.executor.deadline()).await.map(drop)
+    }
+
+    /// Runs a SELECT whose rows fit one answer, within the time of a request that begins now.
+    pub(crate) async fn rows(
+        &self,
+        select: &Prepared,
+        values: impl SerializeRow,
+    ) -> Result<Rows, Failure> {
+        self.executor.rows(select, values, self.executor.deadline()).await
+    }
+
+    /// Begins a SELECT that is read page by page.
+    pub(crate) fn pages<'a, V: SerializeRow>(
+        &'a self,
+        select: &'a Prepared,
+        values: V,
+    ) -> Pages<'a, V> {
+        Pages::new(&self.executor, select, values)
+    }
+
     /// Whether a SELECT of one column finds a row. A read that a server gives up on counts as found.
     pub(crate) async fn has_rows(
         &self,
         select: &Prepared,
         values: impl SerializeRow,
     ) -> Result<bool, StoreError> {
-        let result = match self.executor.run(select, values, self.executor.deadline()).await {
-            Err(Failure::Unread(_)) => return Ok(true),
-            result => result?,
-        };
-        let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
+        let Some(rows) = if_read(self.rows(select, values).await)? else { return Ok(true) };
         // A partition of `row_keys` without rows keeps `mtime`, and returns one row of nulls.
-        let first = rows.maybe_first_row::<(Option<CqlValue>,)>();
-        let first = first.map_err(|e| unreadable(select.name, e))?;
+        let first = rows.first::<(Option<CqlValue>,)>()?;
         Ok(first.is_some_and(|(column,)| column.is_some()))
     }
 }

@@ -12,8 +12,8 @@ use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancing
 use scylla::statement::Consistency;
 use scylla::statement::unprepared::Statement;
 
-use crate::cql::failure::unreadable;
 use crate::cql::once::failed;
+use crate::cql::rows::Rows;
 use crate::options::Options;
 use promkairos_storage::StoreError;
 
@@ -48,6 +48,5 @@ where
     let mut statement = Statement::new(cql);
     statement.set_execution_profile_handle(Some(profile.into_handle()));
     let result = session.query_unpaged(statement, ()).await.map_err(|error| failed(cql, error))?;
-    let rows = result.into_rows_result().map_err(|e| unreadable("a node's settings", e))?;
-    rows.maybe_first_row::<R>().map_err(|e| unreadable("a node's settings", e))
+    Rows::of("a node's settings", result)?.first()
 }

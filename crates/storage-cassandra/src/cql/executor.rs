@@ -9,7 +9,6 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,18 +16,19 @@ use std::time::{Duration, Instant};
 
 use scylla::client::session::Session;
 use scylla::errors::ExecutionError;
-use scylla::response::query_result::{QueryResult, QueryRowsResult};
-use scylla::response::{PagingState, PagingStateResponse};
+use scylla::response::PagingState;
+use scylla::response::query_result::QueryResult;
 use scylla::serialize::row::SerializeRow;
 use tracing::field::Empty;
 use tracing::{Span, info_span};
 
 use crate::cql::cause;
 use crate::cql::concurrency::Reply;
-use crate::cql::failure::{Failure, unreadable};
+use crate::cql::failure::Failure;
 use crate::cql::key_lists::KeyLists;
 use crate::cql::prepared::{Batches, Lane, Prepared};
 use crate::cql::retry::{self, Verdict};
+use crate::cql::rows::Rows;
 use crate::cql::write_permits::WritePermits;
 use crate::options::Options;
 use crate::skipped::LeftOut;
@@ -193,44 +193,24 @@ impl Executor {
         }
     }
 
-    /// Runs a SELECT page by page; each page has the request timeout anew. `visit` may end it early.
-    pub(crate) async fn pages(
+    /// Runs a SELECT whose rows fit one answer.
+    pub(crate) async fn rows(
         &self,
-        prepared: &Prepared,
+        select: &Prepared,
         values: impl SerializeRow,
-        visit: impl FnMut(QueryRowsResult) -> Result<ControlFlow<()>, StoreError>,
-    ) -> Result<(), StoreError> {
-        Ok(self.pages_as_far(prepared, values, visit).await?)
+        deadline: Deadline,
+    ) -> Result<Rows, Failure> {
+        let answer = self.run(select, values, deadline).await?;
+        Ok(Rows::of(select.name, answer)?)
     }
 
-    /// Like [`Self::pages`], but returns the failure, for callers that can handle a page that is not read.
-    pub(crate) async fn pages_as_far(
-        &self,
-        prepared: &Prepared,
-        values: impl SerializeRow,
-        mut visit: impl FnMut(QueryRowsResult) -> Result<ControlFlow<()>, StoreError>,
-    ) -> Result<(), Failure> {
-        let mut state = PagingState::start();
-        loop {
-            let (result, next) = self.page(prepared, &values, &state).await?;
-            let rows = result.into_rows_result().map_err(|e| unreadable(prepared.name, e))?;
-            if visit(rows)?.is_break() {
-                return Ok(());
-            }
-            match next.into_paging_control_flow() {
-                ControlFlow::Break(()) => return Ok(()),
-                ControlFlow::Continue(next) => state = next,
-            }
-        }
-    }
-
-    /// Runs a SELECT for one page, and returns where the next one begins.
+    /// Runs a SELECT for one page, and returns where the next one begins, if there is one.
     pub(crate) async fn page(
         &self,
         prepared: &Prepared,
         values: impl SerializeRow,
         state: &PagingState,
-    ) -> Result<(QueryResult, PagingStateResponse), Failure> {
+    ) -> Result<(Rows, Option<PagingState>), Failure> {
         let mut attempts = Attempts::new(self, prepared, self.deadline());
         loop {
             let rows = prepared.statement.get_page_size().min(self.most_rows.load(Relaxed));
@@ -242,9 +222,10 @@ impl Executor {
             let page = self.session.execute_single_page(&statement, &values, state.clone());
             let page = attempts.within(page).await;
             match attempts.end(attempt, page).await {
-                Ok(Some(page)) => {
-                    self.metrics.count_warnings(page.0.warnings());
-                    return Ok(page);
+                Ok(Some((answer, next))) => {
+                    self.metrics.count_warnings(answer.warnings());
+                    let next = next.into_paging_control_flow().continue_value();
+                    return Ok((Rows::of(prepared.name, answer)?, next));
                 }
                 Ok(None) => {}
                 Err(Failure::Refused(why)) => match retry::rows_of_page(&why) {

@@ -30,10 +30,10 @@ impl From<Failure> for StoreError {
     }
 }
 
-/// An answer whose rows have unexpected types.
-pub(crate) fn unreadable(
-    what: &'static str,
-    error: impl std::error::Error + Send + Sync + 'static,
-) -> StoreError {
-    StoreError::Backend { what: format!("Cassandra: answer to {what}"), source: Box::new(error) }
+/// The result of a read; `None` where a server gives up on it.
+pub(crate) fn if_read<T>(read: Result<T, Failure>) -> Result<Option<T>, StoreError> {
+    match read {
+        Err(Failure::Unread(_)) => Ok(None),
+        read => Ok(Some(read?)),
+    }
 }

@@ -3,8 +3,8 @@
 use scylla::client::session::Session;
 
 use crate::cql::cause;
-use crate::cql::failure::unreadable;
 use crate::cql::retry::{Verdict, judge};
+use crate::cql::rows::Rows;
 use promkairos_model::limits::RETRY_AFTER;
 use promkairos_storage::StoreError;
 
@@ -18,9 +18,7 @@ where
     R: for<'f, 'm> scylla::deserialize::row::DeserializeRow<'f, 'm>,
 {
     let result = session.query_unpaged(cql, values).await.map_err(|e| failed(cql, e))?;
-    let rows = result.into_rows_result().map_err(|e| unreadable("a schema query", e))?;
-    let rows = rows.rows::<R>().map_err(|e| unreadable("a schema query", e))?;
-    rows.collect::<Result<_, _>>().map_err(|e| unreadable("a schema query", e))
+    Rows::of("a schema query", result)?.iter()?.collect()
 }
 
 /// Runs a statement once.

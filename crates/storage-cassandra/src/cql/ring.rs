@@ -4,16 +4,14 @@
 //! cut by token, down to a single partition. Invariant: each row is returned at least once, or the read fails. Rows
 //! of a slice that was cut may be returned twice.
 
-use std::ops::ControlFlow;
-
 use scylla::client::session::Session;
 use scylla::response::PagingState;
-use scylla::response::query_result::QueryRowsResult;
 
 use crate::cql::executor::Executor;
-use crate::cql::failure::{Failure, unreadable};
+use crate::cql::failure::Failure;
 use crate::cql::once;
 use crate::cql::prepared::Prepared;
+use crate::cql::rows::Rows;
 use promkairos_storage::StoreError;
 
 /// Parts that a slice is cut into.
@@ -39,11 +37,11 @@ impl<'a> RingPages<'a> {
     }
 
     /// The next page; `None` at the end.
-    pub(crate) async fn next(&mut self) -> Result<Option<QueryRowsResult>, Failure> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Rows>, Failure> {
         while let Some(&slice) = self.left.last() {
             let state = self.state.take().unwrap_or_else(PagingState::start);
             let (first, last) = slice;
-            let (result, next) = match self.executor.page(self.prepared, slice, &state).await {
+            let (page, next) = match self.executor.page(self.prepared, slice, &state).await {
                 Err(Failure::Unread(_)) if first < last => {
                     self.left.pop();
                     self.left.extend(parts(first, last).rev());
@@ -51,12 +49,11 @@ impl<'a> RingPages<'a> {
                 }
                 page => page?,
             };
-            match next.into_paging_control_flow() {
-                ControlFlow::Continue(next) => self.state = Some(next),
-                ControlFlow::Break(()) => drop(self.left.pop()),
+            if next.is_none() {
+                self.left.pop();
             }
-            let rows = result.into_rows_result().map_err(|e| unreadable(self.prepared.name, e))?;
-            return Ok(Some(rows));
+            self.state = next;
+            return Ok(Some(page));
         }
         Ok(None)
     }

@@ -49,8 +49,7 @@ impl Doctor {
         values: impl scylla::serialize::row::SerializeRow,
     ) -> Result<(), StoreError> {
         self.pace.take(1).await;
-        self.cql.executor.run(prepared, values, self.cql.executor.deadline()).await?;
-        Ok(())
+        Ok(self.cql.run(prepared, values).await?)
     }
 
     fn stamp(&self) -> i64 {

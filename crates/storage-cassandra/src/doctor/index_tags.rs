@@ -6,21 +6,17 @@
 //! are findings of their own (`stages`).
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 
-use scylla::response::PagingState;
-
-use crate::cql::failure::{Failure, unreadable};
+use crate::cql::failure::if_read;
 use crate::cql::stamp::now_ms;
 use crate::doctor::check::Doctor;
 use crate::doctor::judge::key_of;
-use crate::doctor::look::WindowRow;
-use crate::doctor::pages::owned;
+use crate::doctor::look::window_rows;
 use crate::index::tag_index::coverage::Coverage;
 use crate::index::tag_index::document::{Configured, has_tag};
 use crate::index::window::WindowKey;
+use promkairos_kairos::TableName;
 use promkairos_kairos::index::{IndexedTags, RowKeyRow, TagIndexRow, TimeIndexRow};
-use promkairos_kairos::{DataType, TableName, Tags};
 use promkairos_storage::StoreError;
 
 /// The tags that are indexed now.
@@ -73,26 +69,14 @@ impl Doctor {
         if indexed.is_empty() {
             return Ok(all_stand);
         }
-        let statement = &self.statements.row_keys.window;
-        let (values, mut state) = (WindowKey::from(window).values(), PagingState::start());
+        let values = WindowKey::from(window).values();
+        let mut pages = self.cql.pages(&self.statements.row_keys.window, values);
         loop {
-            self.pace.take(1).await;
-            let (result, next) = match self.cql.executor.page(statement, values, &state).await {
-                Err(Failure::Unread(_)) => return Ok(false),
-                page => page?,
-            };
-            let rows = result.into_rows_result().map_err(|e| unreadable(statement.name, e))?;
-            for (data_type, tags, _) in owned::<WindowRow>(rows, statement.name)? {
-                let (Some(data_type), Some(tags)) = (data_type, tags) else { continue };
-                let Ok(tags) = Tags::from_pairs(tags) else { continue };
-                let TimeIndexRow { metric, table_name, row_time } = window.clone();
-                let data_type = DataType::parse(&data_type);
-                let row = RowKeyRow { metric, table_name, row_time, data_type, tags };
+            let page = if_read(self.next_page(&mut pages).await)?;
+            let Some(page) = page else { return Ok(false) };
+            let Some(page) = page else { return Ok(all_stand) };
+            for row in window_rows(window, &page)?.0 {
                 all_stand &= self.write_missing_tags(&row, &indexed).await?;
-            }
-            match next.into_paging_control_flow() {
-                ControlFlow::Break(()) => return Ok(all_stand),
-                ControlFlow::Continue(next) => state = next,
             }
         }
     }

@@ -8,18 +8,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use scylla::deserialize::row::DeserializeRow;
-use scylla::response::PagingState;
-use scylla::response::query_result::QueryRowsResult;
 use scylla::serialize::row::SerializeRow;
 
-use crate::cql::failure::{Failure, unreadable};
+use crate::cql::failure::{Failure, if_read};
+use crate::cql::pages::Pages;
 use crate::cql::prepared::Prepared;
+use crate::cql::rows::Rows;
 use crate::cql::stamp::now_ms;
 use crate::doctor::check::Doctor;
 use crate::doctor::gathered::Indexed;
-use crate::doctor::judge::{Cells, Moment, Standing};
+use crate::doctor::judge::{Cells, Moment, Standing, key_of};
 use crate::doctor::leads::Leads;
-use crate::doctor::pages::{ROWS_A_READ, owned, tombstones};
+use crate::doctor::pages::{ROWS_A_READ, tombstones};
 use crate::identity::Identity;
 use crate::index::tag_index::coverage::Coverage;
 use crate::index::tag_index::document::{Configured, has_tag};
@@ -40,7 +40,7 @@ type Visited = (Option<Box<[u8]>>, ControlFlow<()>);
 /// `value`, its TTL and its write time.
 type StandingRow = (Option<String>, Option<i32>, Option<i64>);
 /// Data type, tags, `mtime` in milliseconds; the first two are null in a partition without rows.
-pub(super) type WindowRow = (Option<String>, Option<BTreeMap<String, String>>, Option<i64>);
+type WindowRow = (Option<String>, Option<BTreeMap<String, String>>, Option<i64>);
 
 /// Tags as `frozen<map<text, text>>` holds them.
 pub(super) fn map(tags: &Tags) -> BTreeMap<&str, &str> {
@@ -82,66 +82,50 @@ impl Doctor {
     /// Whether a statement finds a row. A read that a server gives up on counts as found.
     pub(super) async fn has_rows(
         &self,
-        prepared: &Prepared,
+        select: &Prepared,
         values: impl SerializeRow,
     ) -> Result<bool, StoreError> {
-        self.pace.take(1).await;
-        match self.cql.executor.run(prepared, values, self.cql.executor.deadline()).await {
-            Err(Failure::Unread(_)) => Ok(true),
-            result => {
-                let rows = result?.into_rows_result().map_err(|e| unreadable(prepared.name, e))?;
-                Ok(rows.rows_num() > 0)
-            }
-        }
+        let rows = if_read(self.rows(select, values).await)?;
+        Ok(rows.is_none_or(|rows| !rows.is_empty()))
     }
 
-    /// The rows of a small answer.
-    pub(super) async fn rows<R>(
-        &self,
-        prepared: &Prepared,
-        values: impl SerializeRow,
-    ) -> Result<Vec<R>, StoreError>
-    where
-        R: for<'f, 'm> DeserializeRow<'f, 'm>,
-    {
-        Ok(self.rows_as_far(prepared, values).await?)
+    /// A small answer.
+    async fn rows(&self, select: &Prepared, values: impl SerializeRow) -> Result<Rows, Failure> {
+        self.pace.take(1).await;
+        self.cql.rows(select, values).await
     }
 
     /// The rows of a small answer; None where a server gives up on it.
     pub(super) async fn rows_if_read<R>(
         &self,
-        prepared: &Prepared,
+        select: &Prepared,
         values: impl SerializeRow,
     ) -> Result<Option<Vec<R>>, StoreError>
     where
         R: for<'f, 'm> DeserializeRow<'f, 'm>,
     {
-        match self.rows_as_far(prepared, values).await {
-            Err(Failure::Unread(_)) => Ok(None),
-            rows => Ok(Some(rows?)),
-        }
+        let rows = if_read(self.rows(select, values).await)?;
+        rows.map(|rows| rows.iter()?.collect()).transpose()
     }
 
-    async fn rows_as_far<R>(
+    /// The next page of an answer; None at its end.
+    pub(super) async fn next_page(
         &self,
-        prepared: &Prepared,
-        values: impl SerializeRow,
-    ) -> Result<Vec<R>, Failure>
-    where
-        R: for<'f, 'm> DeserializeRow<'f, 'm>,
-    {
+        pages: &mut Pages<'_, impl SerializeRow>,
+    ) -> Result<Option<Rows>, Failure> {
+        if pages.is_done() {
+            return Ok(None);
+        }
         self.pace.take(1).await;
-        let result = self.cql.executor.run(prepared, values, self.cql.executor.deadline()).await?;
-        let name = prepared.name;
-        Ok(owned(result.into_rows_result().map_err(|e| unreadable(name, e))?, name)?)
+        pages.next().await
     }
 
     /// The row of `row_keys`, if it exists.
     pub(super) async fn row_key(&self, row: &RowKeyRow) -> Result<Option<Standing>, StoreError> {
         let (metric, table, time) = WindowKey::from(row).values();
         let values = (metric, table, time, row.data_type.as_str(), map(&row.tags));
-        let rows = self.rows::<StandingRow>(&self.statements.row_keys.get, values).await?;
-        Ok(rows.into_iter().next().map(standing))
+        let rows = self.rows(&self.statements.row_keys.get, values).await?;
+        Ok(rows.first::<StandingRow>()?.map(standing))
     }
 
     /// The row of `row_key_time_index`, if it exists.
@@ -151,8 +135,8 @@ impl Doctor {
         if let Some(known) = self.leads.times.lock().get(&identity) {
             return Ok(*known);
         }
-        let rows = self.rows::<StandingRow>(&self.statements.times.get, key.values()).await?;
-        let found = rows.into_iter().next().map(standing);
+        let rows = self.rows(&self.statements.times.get, key.values()).await?;
+        let found = rows.first::<StandingRow>()?.map(standing);
         Leads::keep(&self.leads.times, identity, found);
         Ok(found)
     }
@@ -165,8 +149,7 @@ impl Doctor {
             return Ok(*known);
         }
         let values = (list, self.names.value(&row.metric));
-        let rows = self.rows::<(scylla::value::CqlValue,)>(&self.statements.names.get, values);
-        let found = !rows.await?.is_empty();
+        let found = !self.rows(&self.statements.names.get, values).await?.is_empty();
         Leads::keep(&self.leads.names, identity, found);
         Ok(found)
     }
@@ -175,30 +158,21 @@ impl Doctor {
     pub(super) async fn is_in_legacy(&self, metric: &str, key: &[u8]) -> Result<bool, StoreError> {
         let Some(legacy) = &self.statements.legacy else { return Ok(false) };
         let values = (metric.as_bytes(), key);
-        Ok(!self.rows::<(Vec<u8>,)>(&legacy.get, values).await?.is_empty())
+        Ok(!self.rows(&legacy.get, values).await?.is_empty())
     }
 
     /// Whether the row has a cell. An unreadable row counts as if it had one.
     pub(super) async fn has_data(&self, key: &[u8]) -> Result<bool, StoreError> {
-        let any = &self.statements.data.any;
-        self.pace.take(1).await;
-        match self.cql.executor.run(any, (key,), self.cql.executor.deadline()).await {
-            Ok(result) => {
-                let rows = result.into_rows_result().map_err(|e| unreadable(any.name, e))?;
-                return Ok(rows.rows_num() > 0);
-            }
-            Err(Failure::Unread(_)) => {}
-            Err(error) => return Err(error.into()),
+        if let Some(rows) = if_read(self.rows(&self.statements.data.any, (key,)).await)? {
+            return Ok(!rows.is_empty());
         }
         let mut has_data = false;
         let first = |_: &[u8]| {
             has_data = true;
             ControlFlow::Break(())
         };
-        match self.values(key, first).await {
-            Err(Failure::Unread(_)) => Ok(true),
-            read => read.map(|()| has_data).map_err(StoreError::from),
-        }
+        let read = if_read(self.values(key, first).await)?;
+        Ok(has_data || read.is_none())
     }
 
     /// Whether the row of data that an index row leads to has a cell. A key that cannot be encoded
@@ -212,12 +186,12 @@ impl Doctor {
 
     /// Reads every cell of a row of data. Also returns the most tombstones that a page passed over.
     pub(super) async fn cells(&self, key: &[u8], at: &Moment) -> Result<(Cells, u64), Failure> {
-        let (mut cells, prepared) = (Cells::default(), &self.statements.data.cells);
-        let tombstones = self.data_pages(prepared, key, |page| {
+        let mut cells = Cells::default();
+        let tombstones = self.data_pages(&self.statements.data.cells, key, |page| {
             type Row<'f> = (&'f [u8], Option<i64>, Option<i32>);
             let mut last = None;
-            for row in page.rows::<Row<'_>>().map_err(|e| unreadable(prepared.name, e))? {
-                let (column, stamp, ttl) = row.map_err(|e| unreadable(prepared.name, e))?;
+            for row in page.iter::<Row<'_>>()? {
+                let (column, stamp, ttl) = row?;
                 cells.add(stamp.unwrap_or_default(), ttl, at);
                 last = Some(column);
             }
@@ -233,11 +207,10 @@ impl Doctor {
         key: &[u8],
         mut visit: impl FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), Failure> {
-        let prepared = &self.statements.data.values;
-        let pages = self.data_pages(prepared, key, |page| {
+        let pages = self.data_pages(&self.statements.data.values, key, |page| {
             let mut last = None;
-            for row in page.rows::<(&[u8], &[u8])>().map_err(|e| unreadable(prepared.name, e))? {
-                let (column, value) = row.map_err(|e| unreadable(prepared.name, e))?;
+            for row in page.iter::<(&[u8], &[u8])>()? {
+                let (column, value) = row?;
                 if visit(value).is_break() {
                     return Ok((None, ControlFlow::Break(())));
                 }
@@ -254,34 +227,27 @@ impl Doctor {
         &self,
         prepared: &Prepared,
         key: &[u8],
-        mut visit: impl FnMut(&QueryRowsResult) -> Result<Visited, StoreError>,
+        mut visit: impl FnMut(&Rows) -> Result<Visited, StoreError>,
     ) -> Result<u64, Failure> {
         // Not remembered: writes of others there between two looks must be seen.
         let dead_cells = DeadCells::default();
         let mut slices = Slices::of(&dead_cells, key, &FIRST_COLUMN, &LAST_COLUMN);
         let mut most = 0;
         while let Some((start, end)) = slices.next() {
-            let (mut last, mut state) = (None, PagingState::start());
+            let (mut last, mut pages) = (None, self.cql.pages(prepared, (key, start, end)));
             let is_read = loop {
-                self.pace.take(1).await;
-                let (result, next) =
-                    match self.cql.executor.page(prepared, (key, start, end), &state).await {
-                        Ok(page) => page,
-                        Err(Failure::Unread(why)) => break Err(why),
-                        Err(error) => return Err(error),
-                    };
-                most = most.max(tombstones(result.warnings()));
-                let page = result.into_rows_result().map_err(|e| unreadable(prepared.name, e))?;
+                let page = match self.next_page(&mut pages).await {
+                    Err(Failure::Unread(why)) => break Err(why),
+                    page => page?,
+                };
+                let Some(page) = page else { break Ok(()) };
+                most = most.max(tombstones(page.warnings()));
                 let (column, flow) = visit(&page)?;
                 if flow.is_break() {
                     return Ok(most);
                 }
                 last = column.or(last.take());
-                self.pace.take((page.rows_num() / ROWS_A_READ) as u32).await;
-                match next.into_paging_control_flow() {
-                    ControlFlow::Break(()) => break Ok(()),
-                    ControlFlow::Continue(next) => state = next,
-                }
+                self.pace.take((page.len() / ROWS_A_READ) as u32).await;
             };
             match is_read {
                 Ok(()) => slices.finish_slice(last.as_deref()),
@@ -334,12 +300,9 @@ impl Doctor {
             found = value != STALE_NAN_BITS.to_be_bytes();
             if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        match self.values(&bytes, is_point).await {
-            // Unread cells may be points.
-            Err(Failure::Unread(_)) => return Ok(true),
-            read => read?,
-        }
-        Ok(found)
+        // Unread cells may be points.
+        let read = if_read(self.values(&bytes, is_point).await)?;
+        Ok(found || read.is_none())
     }
 
     /// The rows of the tag index that should lead to a row of data and do not exist.
@@ -383,7 +346,7 @@ impl Doctor {
         let (metric, table, time) = WindowKey::from(row).values();
         let (pair, kind) = (&*tag.single_tag_pair, row.data_type.as_str());
         let values = (metric, table, time, pair, kind, tag.tag_collection_hash, map(&row.tags));
-        Ok(!self.rows::<(i32,)>(&tags.get, values).await?.is_empty())
+        Ok(!self.rows(&tags.get, values).await?.is_empty())
     }
 
     /// Whether a window leads to any data, or may do, and when it last changed.
@@ -391,35 +354,40 @@ impl Doctor {
         &self,
         row: &TimeIndexRow,
     ) -> Result<(bool, Option<i64>), StoreError> {
-        let (mut state, mut changed) = (PagingState::start(), None);
-        let statement = &self.statements.row_keys.window;
-        let values = WindowKey::from(row).values();
+        let (values, mut changed) = (WindowKey::from(row).values(), None);
+        let mut pages = self.cql.pages(&self.statements.row_keys.window, values);
         loop {
-            self.pace.take(1).await;
-            let (result, next) = match self.cql.executor.page(statement, values, &state).await {
-                // Unread rows may lead to data.
-                Err(Failure::Unread(_)) => return Ok((true, changed)),
-                page => page?,
-            };
-            let name = statement.name;
-            let rows = result.into_rows_result().map_err(|e| unreadable(name, e))?;
-            for (data_type, tags, mtime) in owned::<WindowRow>(rows, name)? {
-                changed = mtime;
-                let (Some(data_type), Some(tags)) = (data_type, tags) else { continue };
-                let Ok(tags) = Tags::from_pairs(tags) else { continue };
-                let (metric, row_time) = (row.metric.clone(), row.row_time);
-                let data_type = DataType::parse(&data_type);
-                let key = RowKey { metric, row_time, data_type, tags };
-                if self.leads_to_data(&key).await? {
+            // Unread rows may lead to data.
+            let page = if_read(self.next_page(&mut pages).await)?;
+            let Some(page) = page else { return Ok((true, changed)) };
+            let Some(page) = page else { return Ok((false, changed)) };
+            let (rows, mtime) = window_rows(row, &page)?;
+            changed = mtime.or(changed);
+            for row in rows {
+                if self.leads_to_data(&key_of(&row)).await? {
                     return Ok((true, changed));
                 }
             }
-            match next.into_paging_control_flow() {
-                ControlFlow::Break(()) => return Ok((false, changed)),
-                ControlFlow::Continue(next) => state = next,
-            }
         }
     }
+}
+
+/// The rows of a page of a window, and when the window last changed.
+pub(super) fn window_rows(
+    window: &TimeIndexRow,
+    page: &Rows,
+) -> Result<(Vec<RowKeyRow>, Option<i64>), StoreError> {
+    let (mut rows, mut changed) = (Vec::new(), None);
+    for row in page.iter::<WindowRow>()? {
+        let (data_type, tags, mtime) = row?;
+        changed = mtime;
+        let (Some(data_type), Some(tags)) = (data_type, tags) else { continue };
+        let Ok(tags) = Tags::from_pairs(tags) else { continue };
+        let TimeIndexRow { metric, table_name, row_time } = window.clone();
+        let data_type = DataType::parse(&data_type);
+        rows.push(RowKeyRow { metric, table_name, row_time, data_type, tags });
+    }
+    Ok((rows, changed))
 }
 
 fn standing((value, ttl, stamp): StandingRow) -> Standing {

@@ -1,10 +1,7 @@
 //! Pages of answers: their rows, what they cost, and the tombstones that they passed over.
 
 use scylla::client::session::Session;
-use scylla::deserialize::row::DeserializeRow;
-use scylla::response::query_result::QueryRowsResult;
 
-use crate::cql::failure::unreadable;
 use crate::cql::once;
 use promkairos_storage::StoreError;
 
@@ -16,15 +13,6 @@ const DEFAULT_THRESHOLD: u64 = 100_000;
 
 /// A page of a query has five times the rows of a page of a scan, so it passes over five times the tombstones.
 const SHARE: u64 = 5;
-
-/// The rows of a page.
-pub(super) fn owned<R>(rows: QueryRowsResult, name: &'static str) -> Result<Vec<R>, StoreError>
-where
-    R: for<'f, 'm> DeserializeRow<'f, 'm>,
-{
-    let rows = rows.rows::<R>().map_err(|e| unreadable(name, e))?;
-    rows.collect::<Result<_, _>>().map_err(|e| unreadable(name, e))
-}
 
 /// The most tombstones in the warnings of an answer: "Read 0 live rows and 1234 tombstone cells for query ..."
 /// (`ReadCommand` of Cassandra 3 to 5), or "... scanned over 1234 tombstones ..." with read thresholds.

@@ -7,17 +7,16 @@
 
 use std::collections::HashSet;
 use std::marker::PhantomData;
-use std::ops::ControlFlow;
 
 use scylla::deserialize::row::DeserializeRow;
 use scylla::response::PagingState;
 
-use crate::cql::failure::{Failure, unreadable};
+use crate::cql::failure::{Failure, if_read};
 use crate::cql::prepared::Prepared;
 use crate::cql::ring::parts;
 use crate::doctor::check::Doctor;
 use crate::doctor::kind::Kind;
-use crate::doctor::pages::{ROWS_A_READ, owned, tombstones};
+use crate::doctor::pages::{ROWS_A_READ, tombstones};
 use crate::doctor::part::Part;
 use crate::doctor::report::Outcome;
 use crate::identity::Identity;
@@ -84,12 +83,11 @@ impl<'a, R: ScanRow> Pages<'a, R> {
 
     /// The next page; None at the end.
     pub(super) async fn next(&mut self, part: &mut Part) -> Result<Option<Vec<R>>, StoreError> {
-        let (doctor, name) = (self.doctor, self.prepared.name);
+        let doctor = self.doctor;
         while let Some(slice) = self.left.last().map(|(slice, _)| *slice) {
             doctor.pace.take(1).await;
             let state = self.state.take().unwrap_or_else(PagingState::start);
-            let (result, next) = match doctor.cql.executor.page(self.prepared, slice, &state).await
-            {
+            let (page, next) = match doctor.cql.executor.page(self.prepared, slice, &state).await {
                 Ok(page) => page,
                 Err(Failure::Unread(why)) => {
                     self.cut(why, part)?;
@@ -98,9 +96,8 @@ impl<'a, R: ScanRow> Pages<'a, R> {
                 Err(error) => return Err(error.into()),
             };
             self.gives_up = false;
-            let tombstones = tombstones(result.warnings());
-            let mut rows: Vec<R> =
-                owned(result.into_rows_result().map_err(|e| unreadable(name, e))?, name)?;
+            let tombstones = tombstones(page.warnings());
+            let mut rows: Vec<R> = page.iter()?.collect::<Result<_, _>>()?;
             doctor.pace.take((rows.len() / ROWS_A_READ) as u32).await;
             let known = self.left.last_mut().map(|(_, known)| std::mem::take(known));
             let known = known.unwrap_or_default();
@@ -116,18 +113,13 @@ impl<'a, R: ScanRow> Pages<'a, R> {
             if !known.is_empty() {
                 rows.retain(|row| !known.contains(&row.identity()));
             }
-            match next.into_paging_control_flow() {
-                ControlFlow::Continue(next) => {
-                    self.state = Some(next);
-                    if let Some((_, left)) = self.left.last_mut() {
-                        *left = known;
-                    }
-                }
-                ControlFlow::Break(()) => {
-                    self.left.pop();
-                    self.at = None;
-                }
+            if next.is_none() {
+                self.left.pop();
+                self.at = None;
+            } else if let Some((_, left)) = self.left.last_mut() {
+                *left = known;
             }
+            self.state = next;
             if tombstones >= doctor.many_tombstones && !R::is_read_later(doctor) {
                 self.probe(&rows, part).await?;
             }
@@ -187,19 +179,14 @@ impl<'a, R: ScanRow> Pages<'a, R> {
     /// The most tombstones that a page of one partition passes over. An unread partition counts none: the scan
     /// itself meets it.
     async fn tombstones_of(&self, token: i64) -> Result<u64, StoreError> {
-        let (mut most, mut state) = (0, PagingState::start());
+        let (mut most, mut pages) = (0, self.doctor.cql.pages(self.prepared, (token, token)));
         for _ in 0..MOST_PAGES {
-            self.doctor.pace.take(1).await;
-            let page = self.doctor.cql.executor.page(self.prepared, (token, token), &state).await;
-            let (result, next) = match page {
-                Ok(page) => page,
-                Err(Failure::Unread(_)) => return Ok(0),
-                Err(error) => return Err(error.into()),
-            };
-            most = most.max(tombstones(result.warnings()));
-            match next.into_paging_control_flow() {
-                ControlFlow::Continue(next) if most < self.doctor.many_tombstones => state = next,
-                _ => break,
+            let page = if_read(self.doctor.next_page(&mut pages).await)?;
+            let Some(page) = page else { return Ok(0) };
+            let Some(page) = page else { break };
+            most = most.max(tombstones(page.warnings()));
+            if most >= self.doctor.many_tombstones {
+                break;
             }
         }
         Ok(most)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use scylla::value::{CqlTimestamp, CqlValue};
 
-use crate::cql::failure::{Failure, unreadable};
+use crate::cql::failure::Failure;
 use crate::cql::stamp::now_ms;
 use crate::doctor::check::Doctor;
 use crate::doctor::finding::Finding;
@@ -302,8 +302,8 @@ impl Doctor {
             let (range, known) = ([SplitPoint::FIRST, list.order.last()], &self.index_cuts);
             let mut pages = IndexPages::new((&self.cql.executor, known), list, key, range);
             while let Some(page) = pages.next().await? {
-                for row in page.rows::<(CqlValue,)>().map_err(|e| unreadable(list.name(), e))? {
-                    match row.map_err(|e| unreadable(list.name(), e))? {
+                for row in page.iter::<(CqlValue,)>()? {
+                    match row? {
                         (CqlValue::Text(name),) => names.push(name),
                         (CqlValue::Blob(name),) => names.extend(String::from_utf8(name)),
                         _ => {}

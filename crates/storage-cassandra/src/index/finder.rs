@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use scylla::value::{CqlTimestamp, CqlValue};
 
 use crate::cql::concurrent::all;
-use crate::cql::failure::{Failure, unreadable};
+use crate::cql::failure::Failure;
 use crate::index::found::{Candidates, FoundRow, FoundSeries, Nth, READS_AT_ONCE, Visit};
 use crate::index::index_row::IndexRow;
 use crate::index::pages::IndexPages;
@@ -202,7 +202,6 @@ impl SeriesIndex {
         prefix: &str,
         matchers: &[Matcher],
     ) -> Result<Vec<String>, StoreError> {
-        let select = &self.statements.names.select;
         let mut names: Vec<String> = Vec::new();
         let mut take = |name: &str| {
             let inside = name.starts_with(prefix);
@@ -215,16 +214,15 @@ impl SeriesIndex {
         let mut inside = true;
         // Names are sorted: no name with the prefix follows one without it.
         while inside && let Some(page) = pages.next().await? {
-            let wrong = |e| unreadable(select.name(), e);
             match self.names {
                 NameColumn::Text => {
-                    for row in page.rows::<(&str,)>().map_err(|e| unreadable(select.name(), e))? {
-                        inside = take(row.map_err(wrong)?.0);
+                    for row in page.iter::<(&str,)>()? {
+                        inside = take(row?.0);
                     }
                 }
                 NameColumn::Blob => {
-                    for row in page.rows::<(&[u8],)>().map_err(|e| unreadable(select.name(), e))? {
-                        let (name,) = row.map_err(wrong)?;
+                    for row in page.iter::<(&[u8],)>()? {
+                        let (name,) = row?;
                         match std::str::from_utf8(name) {
                             Ok(name) => inside = take(name),
                             Err(_) => self.cql.executor.skip("metric_name", || name.escape_ascii()),
@@ -293,12 +291,10 @@ impl SeriesIndex {
         let (first, last) = (bounds.first.millis(), bounds.last.millis());
         let tables = TableName::ALL.map(TableName::as_str);
         let values = (metrics, &tables[..], CqlTimestamp(first), CqlTimestamp(last));
-        let result = self.cql.executor.run(select, values, self.cql.executor.deadline()).await?;
-        let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
+        let rows = self.cql.rows(select, values).await?;
         let mut windows = Vec::new();
-        type Row<'f> = (&'f str, &'f str, CqlTimestamp);
-        for row in rows.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
-            windows.extend(Window::of_columns(row.map_err(|e| unreadable(select.name, e))?));
+        for row in rows.iter()? {
+            windows.extend(Window::of_columns(row?));
         }
         Ok(windows)
     }
@@ -318,8 +314,8 @@ impl SeriesIndex {
         let range = [SplitPoint::of_time(first), SplitPoint::behind_time(last)];
         let mut pages = self.index_range(select, key, range);
         while let Some(page) = pages.next().await? {
-            for row in page.rows::<(CqlTimestamp,)>().map_err(|e| unreadable(select.name(), e))? {
-                let (row_time,) = row.map_err(|e| unreadable(select.name(), e))?;
+            for row in page.iter::<(CqlTimestamp,)>()? {
+                let (row_time,) = row?;
                 let row_time = RowTime::from_stored(row_time.0);
                 windows.push(Window { metric: metric.into(), table_name, row_time });
             }

@@ -111,7 +111,7 @@ impl SeriesIndex {
             Removal::Together => {
                 let values = (stamp, metric, table_name, row_time);
                 let delete = &self.statements.row_keys.delete_all;
-                self.cql.executor.run(delete, values, self.cql.executor.deadline()).await?;
+                self.cql.run(delete, values).await?;
                 self.delete_pairs_of(key, &dead, stamp).await?;
             }
             Removal::OneByOne(most) => {
@@ -126,8 +126,7 @@ impl SeriesIndex {
         }
         let values = (stamp, metric, table_name, row_time);
         let delete = &self.statements.row_times.delete;
-        self.cql.executor.run(delete, values, self.cql.executor.deadline()).await?;
-        Ok(())
+        Ok(self.cql.run(delete, values).await?)
     }
 
     /// How the index rows of a window that lead to these rows without data are removed.
@@ -164,11 +163,10 @@ impl SeriesIndex {
         rows: &[FoundRow],
     ) -> Result<bool, StoreError> {
         let ours: HashSet<Identity> = rows.iter().map(|row| row.row.identity()).collect();
-        let check = &self.statements.row_keys.check;
-        let mut pages = self.index_pages(check, key.columns());
+        let mut pages = self.index_pages(&self.statements.row_keys.check, key.columns());
         while let Some(page) = pages.next().await? {
             let mut are_these = true;
-            each_checked_row(&page, check.name(), |row| {
+            each_checked_row(&page, |row| {
                 let is_ours = row.is_ours;
                 let row = IndexRow::of_tags(key.metric, row.data_type, row.tags);
                 are_these &= is_ours && row.is_some_and(|row| ours.contains(&row.identity()));
@@ -202,7 +200,6 @@ impl SeriesIndex {
         let (metric, table_name, row_time) = window.values();
         let values = (stamp, metric, table_name, row_time, row.data_type().as_str(), tags);
         let delete = &self.statements.row_keys.delete;
-        self.cql.executor.run(delete, values, self.cql.executor.deadline()).await?;
-        Ok(())
+        Ok(self.cql.run(delete, values).await?)
     }
 }

@@ -10,9 +10,8 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use scylla::deserialize::value::MapIterator;
-use scylla::response::query_result::QueryRowsResult;
 
-use crate::cql::failure::unreadable;
+use crate::cql::rows::Rows;
 use crate::identity::Identity;
 use crate::index::window::WindowKey;
 use promkairos_kairos::{DataType, EncodeError, MAX_KEY_BYTES, RowKey, RowTime, Tags};
@@ -117,19 +116,17 @@ impl IndexRow {
 
 /// Calls `take` with type and tags of each row of a page with those two columns, until it breaks.
 pub(crate) fn each_row(
-    page: &QueryRowsResult,
-    statement: &'static str,
+    page: &Rows,
     mut take: impl FnMut(DataType, &[(&str, &str)]) -> Result<ControlFlow<()>, StoreError>,
 ) -> Result<ControlFlow<()>, StoreError> {
     // A partition whose rows are all deleted keeps `mtime`: then it has one row of nulls.
     type Row<'f> = (Option<&'f str>, Option<MapIterator<'f, 'f, &'f str, &'f str>>);
-    let wrong = |e| unreadable(statement, e);
     let mut tags: Vec<(&str, &str)> = Vec::new();
-    for row in page.rows::<Row<'_>>().map_err(|e| unreadable(statement, e))? {
-        let (Some(data_type), Some(map)) = row.map_err(wrong)? else { continue };
+    for row in page.iter::<Row<'_>>()? {
+        let (Some(data_type), Some(map)) = row? else { continue };
         tags.clear();
         for tag in map {
-            tags.push(tag.map_err(wrong)?);
+            tags.push(tag.map_err(|e| page.unreadable(e))?);
         }
         if take(DataType::parse(data_type), &tags)?.is_break() {
             return Ok(ControlFlow::Break(()));
@@ -150,17 +147,16 @@ pub(crate) struct CheckedRow<'a> {
 
 /// Calls `take` with each row of such a page.
 pub(crate) fn each_checked_row(
-    page: &QueryRowsResult,
-    statement: &'static str,
+    page: &Rows,
     mut take: impl FnMut(CheckedRow<'_>),
 ) -> Result<(), StoreError> {
     type Tags<'f> = MapIterator<'f, 'f, &'f str, &'f str>;
     // All null where every row is deleted and only `mtime` is left.
     type Row<'f> = (Option<&'f str>, Option<Tags<'f>>, Option<&'f str>, Option<i32>);
-    let wrong = |e| unreadable(statement, e);
-    for row in page.rows::<Row<'_>>().map_err(|e| unreadable(statement, e))? {
-        let (Some(data_type), Some(map), value, ttl) = row.map_err(wrong)? else { continue };
-        let tags: Vec<(&str, &str)> = map.collect::<Result<_, _>>().map_err(wrong)?;
+    for row in page.iter::<Row<'_>>()? {
+        let (Some(data_type), Some(map), value, ttl) = row? else { continue };
+        let tags: Result<Vec<(&str, &str)>, _> = map.collect();
+        let tags = tags.map_err(|e| page.unreadable(e))?;
         let data_type = DataType::parse(data_type);
         take(CheckedRow { data_type, tags: &tags, is_ours: value.is_some(), ttl });
     }

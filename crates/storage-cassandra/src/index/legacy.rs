@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use scylla::value::CqlValue;
 
 use crate::cql::concurrent::all;
-use crate::cql::failure::{Failure, unreadable};
+use crate::cql::failure::if_read;
 use crate::cql::prepared::Prepared;
 use crate::identity::Identity;
 use crate::index::found::{FoundRow, Visit};
@@ -93,7 +93,7 @@ impl SeriesIndex {
         for slice in self.legacy_slices(metric, range).await? {
             let mut pages = self.legacy_pages(metric, &slice)?;
             while let Some(page) = pages.next().await? {
-                rows += page.rows_num();
+                rows += page.len();
             }
         }
         Ok(rows)
@@ -108,7 +108,7 @@ impl SeriesIndex {
         if self.has_legacy_rows_of(row.metric()).await? {
             let values = (stamp, row.metric().as_bytes(), row.key());
             let delete = &self.statements.legacy()?.delete;
-            self.cql.executor.run(delete, values, self.cql.executor.deadline()).await?;
+            self.cql.run(delete, values).await?;
         }
         Ok(())
     }
@@ -143,12 +143,11 @@ impl SeriesIndex {
         wanted: fn(&DataType) -> bool,
         visit: &Mutex<Visit<'_>>,
     ) -> Result<(), StoreError> {
-        let select = &self.statements.legacy()?.slice;
         let mut pages = self.legacy_pages(metric, slice)?;
         while let Some(page) = pages.next().await? {
             let mut visit = visit.lock();
-            for row in page.rows::<(&[u8],)>().map_err(|e| unreadable(select.name(), e))? {
-                let (column,) = row.map_err(|e| unreadable(select.name(), e))?;
+            for row in page.iter::<(&[u8],)>()? {
+                let (column,) = row?;
                 let key = LegacyIndexRow::decode(column).map(|row| row.row_key);
                 let Some(key) = key.ok().filter(|key| &*key.metric == metric) else {
                     let shown = || format!("{}: {}", ShownMetric(metric), column.escape_ascii());
@@ -217,13 +216,9 @@ impl SeriesIndex {
         values: impl scylla::serialize::row::SerializeRow,
         unread: &[u8],
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        let result = match self.cql.executor.run(select, values, self.cql.executor.deadline()).await
-        {
-            Err(Failure::Unread(_)) => return Ok(Some(unread.to_vec())),
-            result => result?,
+        let Some(rows) = if_read(self.cql.rows(select, values).await)? else {
+            return Ok(Some(unread.to_vec()));
         };
-        let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
-        let row = rows.maybe_first_row::<(Vec<u8>,)>().map_err(|e| unreadable(select.name, e))?;
-        Ok(row.map(|(column,)| column))
+        Ok(rows.first::<(Vec<u8>,)>()?.map(|(column,)| column))
     }
 }

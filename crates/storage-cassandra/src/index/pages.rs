@@ -10,7 +10,6 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -18,13 +17,13 @@ use parking_lot::Mutex;
 use scylla::deserialize::row::ColumnIterator;
 use scylla::deserialize::value::DeserializeValue;
 use scylla::response::PagingState;
-use scylla::response::query_result::QueryRowsResult;
 use scylla::value::CqlValue;
 
 use crate::cql::cuts::Cuts;
 use crate::cql::executor::Executor;
-use crate::cql::failure::{Failure, unreadable};
+use crate::cql::failure::Failure;
 use crate::cql::prepared::Prepared;
+use crate::cql::rows::Rows;
 use crate::identity::Identity;
 use crate::index::split_point::{Order, SplitPoint};
 use promkairos_model::ShownTime;
@@ -52,11 +51,6 @@ pub(crate) struct Sliced {
 }
 
 impl Sliced {
-    /// The name of the statement.
-    pub(crate) fn name(&self) -> &'static str {
-        self.select.name
-    }
-
     /// A statement whose clustering columns have this order.
     pub(crate) fn new(select: Prepared, order: Order) -> Self {
         Self { select, order }
@@ -204,7 +198,7 @@ impl<'a> IndexPages<'a> {
     }
 
     /// The next page. `None` = everything is read.
-    pub(crate) async fn next(&mut self) -> Result<Option<QueryRowsResult>, StoreError> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Rows>, StoreError> {
         let Sliced { select, order } = self.sliced;
         loop {
             if self.state.is_none() && self.cuts.next().is_none() {
@@ -217,21 +211,17 @@ impl<'a> IndexPages<'a> {
             values.extend(order.values(end));
             let begin = Instant::now();
             match self.executor.page(select, values, &state).await {
-                Ok((result, next)) => {
+                Ok((page, next)) => {
                     self.took += begin.elapsed();
-                    let page = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
-                    match next.into_paging_control_flow() {
-                        ControlFlow::Continue(next) => {
-                            self.state = Some(next);
-                            self.behind = self.behind_page(&page)?.or(self.behind.take());
-                        }
-                        ControlFlow::Break(()) => {
-                            let took = std::mem::take(&mut self.took);
-                            let slice = self.cuts.finish_slice();
-                            self.read.extend(slice.map(|[start, _]| (start, took)));
-                            self.behind = None;
-                        }
+                    if next.is_some() {
+                        self.behind = self.behind_page(&page)?.or(self.behind.take());
+                    } else {
+                        let took = std::mem::take(&mut self.took);
+                        let slice = self.cuts.finish_slice();
+                        self.read.extend(slice.map(|[start, _]| (start, took)));
+                        self.behind = None;
                     }
+                    self.state = next;
                     return Ok(Some(page));
                 }
                 Err(Failure::Unread(why)) => {
@@ -251,17 +241,15 @@ impl<'a> IndexPages<'a> {
     }
 
     /// The split point behind the last row of a page.
-    fn behind_page(&self, page: &QueryRowsResult) -> Result<Option<SplitPoint>, StoreError> {
-        let Sliced { select, order } = self.sliced;
-        let rows = page.rows::<ColumnIterator<'_, '_>>().map_err(|e| unreadable(select.name, e))?;
-        let Some(last) = rows.last() else { return Ok(None) };
+    fn behind_page(&self, page: &Rows) -> Result<Option<SplitPoint>, StoreError> {
+        let Some(last) = page.iter::<ColumnIterator<'_, '_>>()?.last() else { return Ok(None) };
         let mut columns = Vec::new();
-        for column in last.map_err(|e| unreadable(select.name, e))? {
-            let column = column.map_err(|e| unreadable(select.name, e))?;
+        for column in last? {
+            let column = column.map_err(|e| page.unreadable(e))?;
             let value = Option::<CqlValue>::deserialize(column.spec.typ(), column.slice);
-            columns.push(value.map_err(|e| unreadable(select.name, e))?);
+            columns.push(value.map_err(|e| page.unreadable(e))?);
         }
-        Ok(order.behind(&columns))
+        Ok(self.sliced.order.behind(&columns))
     }
 }
 

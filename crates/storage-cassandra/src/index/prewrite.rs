@@ -10,9 +10,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use scylla::response::query_result::QueryRowsResult;
 use tokio::time::Instant;
 
+use crate::cql::rows::Rows;
 use crate::index::index_row::{IndexRow, each_row, row_identity};
 use crate::index::memory::{KnownWindow, Used};
 use crate::index::prewrite_schedule::{Schedule, WindowChange};
@@ -106,11 +106,11 @@ impl SeriesIndex {
         &self,
         window: &KnownWindow,
         live: Used,
-        page: &QueryRowsResult,
+        page: &Rows,
     ) -> Result<Vec<IndexRow>, StoreError> {
-        let (key, select) = (window.key(), &self.statements.row_keys.select);
+        let key = window.key();
         let mut rows = Vec::new();
-        let _all = each_row(page, select.name(), |data_type, tags| {
+        let _all = each_row(page, |data_type, tags| {
             // promkairos writes no tag with an empty value.
             let is_ours = tags.iter().all(|(_, value)| !value.is_empty());
             if is_ours

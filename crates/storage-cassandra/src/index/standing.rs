@@ -2,7 +2,6 @@
 //! written by KairosDB; its expiry cannot be known, so it counts as missing and ours is written over it.
 
 use crate::cql::executor::Deadline;
-use crate::cql::failure::unreadable;
 use crate::cql::stamp::now_ms;
 use crate::identity::Identity;
 use crate::index::index_row::{each_checked_row, row_identity};
@@ -24,12 +23,8 @@ impl SeriesIndex {
         let mut known = Known { name, ..Known::default() };
         let now = now_ms() / 1000;
         let check = &self.statements.row_times.check;
-        let result = self.cql.executor.run(check, key.values(), deadline).await?;
-        let rows = result.into_rows_result().map_err(|e| unreadable(check.name, e))?;
-        let first = rows.maybe_first_row::<(Option<&str>, Option<i32>)>();
-        if let Some((value, ttl)) = first.map_err(|e| unreadable(check.name, e))?
-            && value.is_some()
-        {
+        let rows = self.cql.executor.rows(check, key.values(), deadline).await?;
+        if let Some((Some(_), ttl)) = rows.first::<(Option<&str>, Option<i32>)>()? {
             known.row_time = expiry(now, ttl);
         }
         let check = &self.statements.row_keys.check;
@@ -39,7 +34,7 @@ impl SeriesIndex {
         while known.row_keys.len() < most
             && let Some(page) = pages.next().await?
         {
-            each_checked_row(&page, check.name(), |row| {
+            each_checked_row(&page, |row| {
                 if let (true, Some(series)) = (row.is_ours, series_identity(key.metric, row.tags)) {
                     let until = Standing::until(expiry(now, row.ttl));
                     known.row_keys.insert(row_identity(series, &row.data_type), until);
@@ -56,9 +51,7 @@ impl SeriesIndex {
     ) -> Result<bool, StoreError> {
         let check = &self.statements.names.check;
         let values = (StringIndexRow::key(key.table_name), self.names.value(key.metric));
-        let result = self.cql.executor.run(check, values, deadline).await?;
-        let rows = result.into_rows_result().map_err(|e| unreadable(check.name, e))?;
-        Ok(rows.rows_num() > 0)
+        Ok(!self.cql.executor.rows(check, values, deadline).await?.is_empty())
     }
 }
 

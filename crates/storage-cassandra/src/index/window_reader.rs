@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use scylla::value::CqlTimeuuid;
 
 use crate::cql::concurrent::all;
-use crate::cql::failure::{Failure, unreadable};
+use crate::cql::failure::{Failure, if_read};
 use crate::cql::stamp::now_ms;
 use crate::identity::Identity;
 use crate::index::cached_window::{CachedWindow, Looked, Read, Rows};
@@ -111,11 +111,10 @@ impl SeriesIndex {
         let (_, table_name, row_time) = first.values();
         let select = &self.statements.row_keys.mtimes;
         let values = (metrics, table_name, row_time);
-        let result = self.cql.executor.run(select, values, self.cql.executor.deadline()).await?;
-        let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
+        let rows = self.cql.rows(select, values).await?;
         type Row<'f> = (&'f str, Option<CqlTimeuuid>, Option<i64>);
-        for row in rows.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
-            let (metric, id, stamp) = row.map_err(|e| unreadable(select.name, e))?;
+        for row in rows.iter::<Row<'_>>()? {
+            let (metric, id, stamp) = row?;
             let mtime = id.zip(stamp).map(|(id, stamp)| Mtime { id, stamp });
             last.insert(first.with_metric(metric).identity(), LastInsert { asked, mtime });
         }
@@ -253,10 +252,9 @@ impl SeriesIndex {
         key: WindowKey<'_>,
         mut take: impl FnMut(DataType, &[(&str, &str)]) -> Result<ControlFlow<()>, StoreError>,
     ) -> Result<(), StoreError> {
-        let select = &self.statements.row_keys.select;
-        let mut pages = self.index_pages(select, key.columns());
+        let mut pages = self.index_pages(&self.statements.row_keys.select, key.columns());
         while let Some(page) = pages.next().await? {
-            if each_row(&page, select.name(), &mut take)?.is_break() {
+            if each_row(&page, &mut take)?.is_break() {
                 break;
             }
         }
@@ -270,17 +268,11 @@ impl SeriesIndex {
         if self.cuts.begins_dead(key.identity()) {
             return Ok(Some(Mtime::unread()));
         }
-        let result =
-            match self.cql.executor.run(select, key.values(), self.cql.executor.deadline()).await {
-                Err(Failure::Unread(_)) => {
-                    self.cuts.learn_dead_beginning(key.identity());
-                    return Ok(Some(Mtime::unread()));
-                }
-                result => result?,
-            };
-        let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
-        let row = rows.maybe_first_row::<(Option<CqlTimeuuid>, Option<i64>)>();
-        let row = row.map_err(|e| unreadable(select.name, e))?;
+        let Some(rows) = if_read(self.cql.rows(select, key.values()).await)? else {
+            self.cuts.learn_dead_beginning(key.identity());
+            return Ok(Some(Mtime::unread()));
+        };
+        let row = rows.first::<(Option<CqlTimeuuid>, Option<i64>)>()?;
         Ok(row.and_then(|(id, stamp)| Some(Mtime { id: id?, stamp: stamp? })))
     }
 }

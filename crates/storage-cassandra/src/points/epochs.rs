@@ -13,7 +13,6 @@
 //! keyspace without `service_index` (one that is only read) has no epochs, and nothing is cached.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -23,7 +22,7 @@ use futures::FutureExt;
 use crate::cql::concurrent::all;
 use crate::cql::connection::Cql;
 use crate::cql::executor::Deadline;
-use crate::cql::failure::{Failure, unreadable};
+use crate::cql::failure::Failure;
 use crate::cql::prepared::{Prepared, Preparer};
 use crate::cql::stamp::now_ms;
 use crate::identity::Identity;
@@ -169,14 +168,11 @@ impl EpochLog {
     ) -> Result<Vec<(String, Epoch)>, Failure> {
         let mut epochs: BTreeMap<&str, Epoch> =
             metrics.iter().map(|metric| (metric.as_str(), Identity::of(&[]))).collect();
-        let select = &statements.select_many;
-        let result =
-            self.cql.executor.run(select, (metrics,), self.cql.executor.deadline()).await?;
-        let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
+        let rows = self.cql.rows(&statements.select_many, (metrics,)).await?;
         type Row<'f> = (&'f str, &'f str, Option<&'f str>);
         // The rows of a metric come in the order of their keys.
-        for row in rows.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
-            let (metric, key, value) = row.map_err(|e| unreadable(select.name, e))?;
+        for row in rows.iter::<Row<'_>>()? {
+            let (metric, key, value) = row?;
             if let Some(epoch) = epochs.get_mut(metric) {
                 *epoch = with_row(*epoch, key, value);
             }
@@ -190,19 +186,14 @@ impl EpochLog {
         metric: &str,
     ) -> Result<Epoch, StoreError> {
         let mut epoch = Identity::of(&[]);
-        let select = &statements.select;
-        self.cql
-            .executor
-            .pages(select, (metric,), |page| {
-                type Row<'f> = (&'f str, Option<&'f str>);
-                // The rows come in the order of their keys.
-                for row in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
-                    let (key, value) = row.map_err(|e| unreadable(select.name, e))?;
-                    epoch = with_row(epoch, key, value);
-                }
-                Ok(ControlFlow::Continue(()))
-            })
-            .await?;
+        let mut pages = self.cql.pages(&statements.select, (metric,));
+        while let Some(page) = pages.next().await? {
+            // The rows come in the order of their keys.
+            for row in page.iter::<(&str, Option<&str>)>()? {
+                let (key, value) = row?;
+                epoch = with_row(epoch, key, value);
+            }
+        }
         Ok(epoch)
     }
 }

@@ -4,17 +4,14 @@
 //! of one page where the window has one row. The bytes of the chunks of a series are limited. Where two types have a
 //! point at the same time, the later write wins; write times are read only then.
 
-use std::ops::ControlFlow;
-
-use futures::FutureExt;
-use scylla::response::query_result::QueryRowsResult;
-
 use crate::cql::concurrent::all;
-use crate::cql::failure::{Failure, unreadable};
+use crate::cql::failure::{Failure, if_read};
 use crate::cql::prepared::Prepared;
+use crate::cql::rows::Rows;
 use crate::index::found::{FoundRow, READS_AT_ONCE, windows_of};
 use crate::points::dead_cells::Slices;
 use crate::points::point_store::PointStore;
+use futures::FutureExt;
 use promkairos_chunk::{Chunk, ChunkBuilder, encode_points};
 use promkairos_kairos::{Cell, DataType, LegacyKind, Offset};
 use promkairos_model::{Point, TimeRange};
@@ -190,10 +187,8 @@ impl PointStore {
     async fn write_time(&self, found: &FoundPoint<'_>) -> Result<Option<i64>, StoreError> {
         let select = &self.statements.write_time;
         let values = (found.row.key(), &found.column[..]);
-        let result = self.cql.executor.run(select, values, self.cql.executor.deadline()).await?;
-        let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
-        let row = rows.maybe_first_row::<(Option<i64>,)>();
-        Ok(row.map_err(|e| unreadable(select.name, e))?.and_then(|(time,)| time))
+        let rows = self.cql.rows(select, values).await?;
+        Ok(rows.first::<(Option<i64>,)>()?.and_then(|(time,)| time))
     }
 
     /// The points of a row, and when the first of its cells expires.
@@ -218,9 +213,9 @@ impl PointStore {
                     type Row<'f> = (&'f [u8], Option<&'f [u8]>, Option<i32>);
                     let mut last = None;
                     // The count comes from the server and is not trusted.
-                    found.reserve(page.rows_num().min(MOST_RESERVED));
-                    for cell in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
-                        let (column, value, ttl) = cell.map_err(|e| unreadable(select.name, e))?;
+                    found.reserve(page.len().min(MOST_RESERVED));
+                    for cell in page.iter::<Row<'_>>()? {
+                        let (column, value, ttl) = cell?;
                         expires = sooner(expires, ttl);
                         found.extend(self.point(row, column, value.unwrap_or_default())?);
                         last = Some(column);
@@ -271,10 +266,9 @@ impl PointStore {
     ) -> Result<(), StoreError> {
         let select = &self.statements.select;
         self.read_pages(select, row, range, |page| {
-            type Row<'f> = (&'f [u8], Option<&'f [u8]>);
             let mut last = None;
-            for cell in page.rows::<Row<'_>>().map_err(|e| unreadable(select.name, e))? {
-                let (column, value) = cell.map_err(|e| unreadable(select.name, e))?;
+            for cell in page.iter::<(&[u8], Option<&[u8]>)>()? {
+                let (column, value) = cell?;
                 visit(column, value.unwrap_or_default())?;
                 last = Some(column);
             }
@@ -289,18 +283,20 @@ impl PointStore {
         select: &Prepared,
         row: &FoundRow,
         range: TimeRange,
-        mut visit: impl FnMut(QueryRowsResult) -> Result<Option<Box<[u8]>>, StoreError>,
+        mut visit: impl FnMut(&Rows) -> Result<Option<Box<[u8]>>, StoreError>,
     ) -> Result<(), StoreError> {
         let Some(columns) = self.spec.columns(row.row_time, range) else { return Ok(()) };
         let key = row.key();
         let mut slices = Slices::of(&self.dead_cells, &key, &columns.start, &columns.end);
         while let Some((start, end)) = slices.next() {
-            let mut last = None;
-            let read = self.cql.executor.pages_as_far(select, (&*key, start, end), |page| {
-                self.cql.executor.metrics.rows_read.inc_by(page.rows_num() as u64);
-                last = visit(page)?.or(last.take());
-                Ok(ControlFlow::Continue(()))
-            });
+            let (mut last, mut pages) = (None, self.cql.pages(select, (&*key, start, end)));
+            let read = async {
+                while let Some(page) = pages.next().await? {
+                    self.cql.executor.metrics.rows_read.inc_by(page.len() as u64);
+                    last = visit(&page)?.or(last.take());
+                }
+                Ok::<_, Failure>(())
+            };
             match read.await {
                 Ok(()) => slices.finish_slice(last.as_deref()),
                 Err(Failure::Unread(_)) if slices.cut(last.as_deref()) => {}
@@ -317,22 +313,16 @@ impl PointStore {
     /// Whether a row has any cell. Where a server gives up on the short query, the whole row is read.
     pub(crate) async fn has_cells(&self, row: &FoundRow) -> Result<bool, StoreError> {
         let select = &self.statements.any;
-        match self.cql.executor.run(select, (&*row.key(),), self.cql.executor.deadline()).await {
-            Ok(result) => {
-                let rows = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
-                Ok(rows.rows_num() > 0)
-            }
-            Err(Failure::Unread(_)) => {
-                let mut has_cells = false;
-                self.read_cells(row, TimeRange::ALL, |_, _| {
-                    has_cells = true;
-                    Ok(())
-                })
-                .await?;
-                Ok(has_cells)
-            }
-            Err(error) => Err(error.into()),
+        if let Some(rows) = if_read(self.cql.rows(select, (&*row.key(),)).await)? {
+            return Ok(!rows.is_empty());
         }
+        let mut has_cells = false;
+        self.read_cells(row, TimeRange::ALL, |_, _| {
+            has_cells = true;
+            Ok(())
+        })
+        .await?;
+        Ok(has_cells)
     }
 }
 

@@ -6,7 +6,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use crate::cql::concurrent::all;
-use crate::cql::failure::{Failure, unreadable};
+use crate::cql::failure::Failure;
 use crate::cql::prepared::MAX_BATCH_PARTITIONS;
 use crate::index::found::FoundRow;
 use crate::points::point_store::PointStore;
@@ -31,12 +31,11 @@ impl PointStore {
         rows.chunks(most).map(move |rows| {
             async move {
                 let keys: Vec<Vec<u8>> = rows.iter().map(FoundRow::key).collect();
-                let deadline = self.cql.executor.deadline();
                 if is_whole {
-                    self.cql.executor.run(&statements.delete_rows, (stamp, keys), deadline).await?;
+                    self.cql.run(&statements.delete_rows, (stamp, keys)).await?;
                 } else if let Some(columns) = columns {
                     let values = (stamp, &keys[0], &columns.start[..], &columns.end[..]);
-                    self.cql.executor.run(&statements.delete, values, deadline).await?;
+                    self.cql.run(&statements.delete, values).await?;
                 }
                 Ok(())
             }
@@ -58,15 +57,12 @@ impl PointStore {
     }
 
     async fn which_have_cells(&self, rows: &[FoundRow]) -> Result<Vec<bool>, StoreError> {
-        let select = &self.statements.standing;
         let ask = async {
             let keys: Vec<Vec<u8>> = rows.iter().map(FoundRow::key).collect();
-            let result =
-                self.cql.executor.run(select, (&keys,), self.cql.executor.deadline()).await?;
-            let found = result.into_rows_result().map_err(|e| unreadable(select.name, e))?;
+            let found = self.cql.rows(&self.statements.standing, (&keys,)).await?;
             let mut standing = HashSet::new();
-            for row in found.rows::<(&[u8],)>().map_err(|e| unreadable(select.name, e))? {
-                standing.insert(row.map_err(|e| unreadable(select.name, e))?.0.to_vec());
+            for row in found.iter::<(&[u8],)>()? {
+                standing.insert(row?.0.to_vec());
             }
             Ok::<_, Failure>(keys.iter().map(|key| standing.contains(key)).collect())
         };

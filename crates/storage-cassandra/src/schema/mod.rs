@@ -13,7 +13,6 @@ use scylla::statement::Consistency;
 
 use crate::cql::datacenter;
 use crate::cql::executor::Executor;
-use crate::cql::failure::unreadable;
 use crate::cql::once::{failed, rows, run};
 use crate::cql::prepared::{Prepared, Preparer};
 use crate::options::{Keyspace, Options, Role, replication_cql};
@@ -184,12 +183,10 @@ pub(crate) async fn check_tables(
     statement: &Prepared,
     keyspace: &Keyspace,
 ) -> Result<(), StoreError> {
-    let result = executor.run(statement, (), executor.deadline()).await?;
-    let rows = result.into_rows_result().map_err(|e| unreadable(statement.name, e))?;
-    let rows = rows.rows::<(&str,)>().map_err(|e| unreadable(statement.name, e))?;
+    let rows = executor.rows(statement, (), executor.deadline()).await?;
     let mut missing: Vec<&str> = NEEDED.into_iter().chain([EPOCHS]).collect();
-    for row in rows {
-        let (table,) = row.map_err(|e| unreadable(statement.name, e))?;
+    for row in rows.iter::<(&str,)>()? {
+        let (table,) = row?;
         missing.retain(|needed| *needed != table);
     }
     match missing.first() {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use scylla::client::session::Session;
 use scylla::statement::batch::{Batch, BatchType};
 
-use crate::cql::failure::unreadable;
 use crate::cql::once::{failed, rows};
+use crate::cql::rows::Rows;
 use crate::cql::stamp::now_ms;
 use crate::options::{Keyspace, Options};
 use promkairos_kairos::RowSpec;
@@ -129,8 +129,7 @@ pub(crate) async fn of_data(
         let column = if table == "row_keys" { "data_type" } else { "column1" };
         let cql = format!("SELECT {column} FROM {} LIMIT 1", keyspace.table(table));
         let result = session.query_unpaged(cql.as_str(), ()).await.map_err(|e| failed(&cql, e))?;
-        let rows = result.into_rows_result().map_err(|e| unreadable("a look for data", e))?;
-        if rows.rows_num() == 0 {
+        if Rows::of("a look for data", result)?.is_empty() {
             continue;
         }
         // The data may come from a program that wrote `spec` first, after it was read here.

@@ -6,13 +6,12 @@
 //! adapter that only reads takes no part and writes nothing: it reads the record for each window.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use scylla::value::Row;
 use tokio::sync::RwLockReadGuard;
 
-use crate::cql::failure::{Failure, unreadable};
+use crate::cql::failure::Failure;
 use crate::cql::stamp::now_ms;
 use crate::index::series_index::SeriesIndex;
 use crate::index::tag_index::document::{
@@ -115,8 +114,7 @@ impl SeriesIndex {
         let values =
             (self.cql.stamps.for_delete(now_ms()).0, SERVICE, ADAPTERS, self.tags.id.as_str());
         let remove = &self.statements.tag_state()?.remove;
-        self.cql.executor.run(remove, values, self.cql.executor.deadline()).await?;
-        Ok(())
+        Ok(self.cql.run(remove, values).await?)
     }
 
     /// Looks repeatedly. Logs a warning when looks begin to fail.
@@ -255,7 +253,7 @@ impl SeriesIndex {
         let (stamp, wait) = self.cql.stamps.for_delete(now_ms());
         let values = (SERVICE, service_key, key, value, stamp, ttl);
         let put = &self.statements.tag_state()?.put;
-        self.cql.executor.run(put, values, self.cql.executor.deadline()).await?;
+        self.cql.run(put, values).await?;
         tokio::time::sleep(wait).await;
         Ok(())
     }
@@ -281,31 +279,22 @@ impl SeriesIndex {
     ) -> Result<Vec<(String, String)>, StoreError> {
         let mut found = Vec::new();
         let Some(state) = &self.statements.tags.state else { return Ok(found) };
-        let list = &state.list;
-        self.cql
-            .executor
-            .pages(list, (SERVICE, service_key), |page| {
-                type Row<'f> = (Option<String>, Option<String>);
-                for row in page.rows::<Row<'_>>().map_err(|e| unreadable(list.name, e))? {
-                    if let (Some(key), Some(value)) = row.map_err(|e| unreadable(list.name, e))? {
-                        found.push((key, value));
-                    }
+        let mut pages = self.cql.pages(&state.list, (SERVICE, service_key));
+        while let Some(page) = pages.next().await? {
+            for row in page.iter::<(Option<String>, Option<String>)>()? {
+                if let (Some(key), Some(value)) = row? {
+                    found.push((key, value));
                 }
-                Ok(ControlFlow::Continue(()))
-            })
-            .await?;
+            }
+        }
         Ok(found)
     }
 
     /// The document as it is recorded now.
     pub(crate) async fn recorded(&self) -> Result<Recorded, StoreError> {
         let Some(state) = &self.statements.tags.state else { return Ok(Recorded::default()) };
-        let get = &state.get;
-        let values = (SERVICE, DOCUMENT, DOCUMENT_KEY);
-        let result = self.cql.executor.run(get, values, self.cql.executor.deadline()).await?;
-        let rows = result.into_rows_result().map_err(|e| unreadable(get.name, e))?;
-        let row = rows.maybe_first_row::<(String, Option<String>)>();
-        let text = row.map_err(|e| unreadable(get.name, e))?.and_then(|(_, value)| value);
+        let rows = self.cql.rows(&state.get, (SERVICE, DOCUMENT, DOCUMENT_KEY)).await?;
+        let text = rows.first::<(String, Option<String>)>()?.and_then(|(_, value)| value);
         let document = match &text {
             None => Document::default(),
             Some(text) => decode(text).map_err(|error| {
@@ -319,19 +308,11 @@ impl SeriesIndex {
     async fn replace(&self, old: &Recorded, next: &Document) -> Result<bool, StoreError> {
         let state = self.statements.tag_state()?;
         let (key, value) = ((SERVICE, DOCUMENT, DOCUMENT_KEY), encode(next));
-        let deadline = self.cql.executor.deadline();
-        let (name, result) = match &old.text {
-            None => {
-                let values = (key.0, key.1, key.2, value);
-                (state.create.name, self.cql.executor.run(&state.create, values, deadline).await?)
-            }
-            Some(text) => {
-                let values = (value, key.0, key.1, key.2, text);
-                (state.replace.name, self.cql.executor.run(&state.replace, values, deadline).await?)
-            }
+        let rows = match &old.text {
+            None => self.cql.rows(&state.create, (key.0, key.1, key.2, value)).await?,
+            Some(text) => self.cql.rows(&state.replace, (value, key.0, key.1, key.2, text)).await?,
         };
-        let rows = result.into_rows_result().map_err(|e| unreadable(name, e))?;
-        let row = rows.first_row::<Row>().map_err(|e| unreadable(name, e))?;
+        let row = rows.one::<Row>()?;
         let applied = row.columns.first().and_then(|column| column.as_ref()?.as_boolean());
         Ok(applied == Some(true))
     }

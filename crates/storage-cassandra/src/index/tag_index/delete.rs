@@ -8,11 +8,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use futures::FutureExt;
-use scylla::response::query_result::QueryRowsResult;
 
 use crate::cql::concurrent::all;
-use crate::cql::failure::unreadable;
 use crate::cql::prepared::MAX_BATCH_PARTITIONS;
+use crate::cql::rows::Rows;
 use crate::index::found::FoundRow;
 use crate::index::series_index::SeriesIndex;
 use crate::index::window::WindowKey;
@@ -113,9 +112,7 @@ impl SeriesIndex {
             let pairs: Vec<&str> = pairs.iter().map(|pair| &**pair).collect();
             async move {
                 let values = (stamp, metric, table_name, row_time, pairs);
-                let delete = &statements.delete_pairs;
-                self.cql.executor.run(delete, values, self.cql.executor.deadline()).await?;
-                Ok(())
+                Ok(self.cql.run(&statements.delete_pairs, values).await?)
             }
             .boxed()
         });
@@ -139,7 +136,7 @@ impl SeriesIndex {
         let (mut visited, mut pages) = (0, self.index_pages(select, key.pair_columns(pair)));
         while let Some(page) = pages.next().await? {
             let mut rows: Vec<OurRow> = Vec::new();
-            for (row, written) in pair_rows(select.name(), &page)? {
+            for (row, written) in pair_rows(&page)? {
                 if written.is_some() && is_meant(&row) {
                     rows.push(row);
                 }
@@ -166,8 +163,7 @@ impl SeriesIndex {
             let (data_type, hash, tags) = (data_type.clone(), *hash, tags.clone());
             async move {
                 let values = (stamp, metric, table_name, row_time, pair, data_type, hash, tags);
-                let deleted = self.cql.executor.run(delete, values, self.cql.executor.deadline());
-                Ok(deleted.await.map(drop)?)
+                Ok(self.cql.run(delete, values).await?)
             }
             .boxed()
         };
@@ -186,17 +182,12 @@ fn pairs_of(rows: &[FoundRow]) -> BTreeSet<Box<str>> {
 }
 
 /// The rows of a page, each with the stamp of our cell, where it has one.
-pub(crate) fn pair_rows(
-    select: &'static str,
-    page: &QueryRowsResult,
-) -> Result<Vec<(OurRow, Option<i64>)>, StoreError> {
+pub(crate) fn pair_rows(page: &Rows) -> Result<Vec<(OurRow, Option<i64>)>, StoreError> {
     type Row = (Option<String>, Option<i32>, Option<BTreeMap<String, String>>, Option<i64>);
     let mut found = Vec::new();
-    for row in page.rows::<Row>().map_err(|e| unreadable(select, e))? {
+    for row in page.iter::<Row>()? {
         // All null where every row is deleted and only `mtime` is left.
-        if let (Some(data_type), Some(hash), Some(tags), written) =
-            row.map_err(|e| unreadable(select, e))?
-        {
+        if let (Some(data_type), Some(hash), Some(tags), written) = row? {
             found.push(((data_type, hash, tags), written));
         }
     }

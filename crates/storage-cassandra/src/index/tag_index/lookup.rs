@@ -8,10 +8,10 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use futures::FutureExt;
-use scylla::response::query_result::QueryRowsResult;
 
 use crate::cql::concurrent::all;
 use crate::cql::failure::Failure;
+use crate::cql::rows::Rows;
 use crate::identity::Identity;
 use crate::index::index_row::each_row;
 use crate::index::routing::Route;
@@ -96,27 +96,30 @@ impl SeriesIndex {
     ) -> Result<(), StoreError> {
         let (metric, table_name, row_time) = key.values();
         let statements = self.statements.tag_rows()?;
-        let mut visit = |page: &QueryRowsResult, statement| {
-            each_row(page, statement, |data_type, tags| {
+        let mut visit = |page: &Rows| {
+            each_row(page, |data_type, tags| {
                 take(data_type, tags);
                 Ok(ControlFlow::Continue(()))
             })
+            .map(|_| ())
         };
         if let Some(limit) = limit {
-            let probe = &statements.probe;
             let limit = i32::try_from(limit).unwrap_or(i32::MAX);
             let values = (metric, table_name, row_time, pair, limit);
-            let probed =
-                self.cql.executor.pages_as_far(probe, values, |page| visit(&page, probe.name));
-            match probed.await {
-                // Finding the first rows costs as much as reading all of them.
-                Err(Failure::Unread(_)) => {}
-                probed => return Ok(probed?),
+            let mut pages = self.cql.pages(&statements.probe, values);
+            loop {
+                match pages.next().await {
+                    Ok(Some(page)) => visit(&page)?,
+                    Ok(None) => return Ok(()),
+                    // Finding the first rows costs as much as reading all of them.
+                    Err(Failure::Unread(_)) => break,
+                    Err(error) => return Err(error.into()),
+                }
             }
         }
         let mut pages = self.index_pages(&statements.select, key.pair_columns(pair));
         while let Some(page) = pages.next().await? {
-            let _all = visit(&page, statements.select.name())?;
+            visit(&page)?;
         }
         Ok(())
     }

@@ -4,11 +4,9 @@
 //! may have no rows in the index, later rows have. So coverage begins behind all existing rows, also
 //! where they lie in the future. Only reads; `coordination` opens the index.
 
-use std::ops::ControlFlow;
-
 use scylla::value::CqlTimestamp;
 
-use crate::cql::failure::{Failure, unreadable};
+use crate::cql::failure::{Failure, if_read};
 use crate::cql::ring::{RingPages, WHOLE_RING};
 use crate::cql::stamp::now_ms;
 use crate::index::series_index::SeriesIndex;
@@ -31,17 +29,12 @@ impl SeriesIndex {
         let mut from = i64::MIN;
         for table_name in TableName::ALL {
             let last = &self.statements.tags.last_row_time;
-            let values = (metric, table_name.as_str());
-            let time = match self.cql.executor.run(last, values, self.cql.executor.deadline()).await
-            {
-                Err(Failure::Unread(_)) => {
+            let read = self.cql.rows(last, (metric, table_name.as_str())).await;
+            let time = match if_read(read)? {
+                Some(rows) => rows.first::<(CqlTimestamp,)>()?.map(|(time,)| time.0),
+                None => {
                     let windows = self.windows_of(metric, table_name, TimeRange::ALL).await?;
                     windows.last().map(|window| window.row_time.millis())
-                }
-                result => {
-                    let rows = result?.into_rows_result().map_err(|e| unreadable(last.name, e))?;
-                    let row = rows.maybe_first_row::<(CqlTimestamp,)>();
-                    row.map_err(|e| unreadable(last.name, e))?.map(|(time,)| time.0)
                 }
             };
             from = from.max(time.map_or(i64::MIN, |time| time.saturating_add(1)));
@@ -71,12 +64,11 @@ impl SeriesIndex {
     /// it: the time index is read as a whole, page by page.
     async fn last_row_time_of_all(&self) -> Result<Option<i64>, Failure> {
         let select = &self.statements.tags.every_row_time;
-        let wrong = |e| unreadable(select.name, e);
         let (mut last, mut pages) = (None, RingPages::new(&self.cql.executor, select));
         self.stay().await?;
         while let Some(page) = pages.next().await? {
-            for row in page.rows::<(CqlTimestamp,)>().map_err(|e| unreadable(select.name, e))? {
-                let (time,) = row.map_err(wrong)?;
+            for row in page.iter::<(CqlTimestamp,)>()? {
+                let (time,) = row?;
                 last = last.max(Some(time.0));
             }
             self.stay().await?;
@@ -88,7 +80,7 @@ impl SeriesIndex {
         for table_name in TableName::ALL {
             let mut pages = self.name_pages(table_name, "");
             while let Some(page) = pages.next().await? {
-                if page.rows_num() > 0 {
+                if !page.is_empty() {
                     return Ok(true);
                 }
             }
@@ -97,15 +89,9 @@ impl SeriesIndex {
     }
 
     async fn has_any_row_key(&self) -> Result<bool, StoreError> {
-        let (mut any, select) = (false, &self.statements.tags.every_window);
-        let read = self.cql.executor.pages_as_far(select, WHOLE_RING, |page| {
-            any |= page.rows_num() > 0;
-            Ok(ControlFlow::Break(()))
-        });
-        match read.await {
-            // It is unknown whether a row lives behind the dead ones.
-            Err(Failure::Unread(_)) => Ok(true),
-            read => read.map(|()| any).map_err(StoreError::from),
-        }
+        let select = &self.statements.tags.every_window;
+        let first = if_read(self.cql.pages(select, WHOLE_RING).next().await)?;
+        // Where the page is not read, it is unknown whether a row lives behind the dead ones.
+        Ok(first.is_none_or(|page| page.is_some_and(|page| !page.is_empty())))
     }
 }
