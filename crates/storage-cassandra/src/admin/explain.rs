@@ -4,9 +4,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
-use crate::index::found::Visit;
+use crate::index::found::Search;
 use crate::index::index_row::IndexRow;
 use crate::index::routing::{Route, route};
 use crate::index::window::Window;
@@ -125,8 +123,8 @@ impl CassandraStore {
             rows: 0,
         };
         let mut unseen = |_: &Arc<IndexRow>, _: RowTime| Ok(());
-        let unseen = Mutex::new(&mut unseen as Visit<'_>);
-        if self.index.scan_memory(key, None, route, DataType::holds_points, &unseen).await? {
+        let search = Search::new(route, DataType::holds_points, &mut unseen);
+        if self.index.scan_memory(key, None, &search).await? {
             explanation.paths.push(WindowPath::Memory);
             return Ok(explanation);
         }

@@ -9,12 +9,11 @@ use std::time::Duration;
 use std::vec;
 
 use futures::FutureExt;
-use parking_lot::Mutex;
 
 use crate::cql::concurrent::all;
 use crate::cql::stamp::now_ms;
 use crate::identity::Identity;
-use crate::index::found::{FoundRow, Visit};
+use crate::index::found::{FoundRow, Search};
 use crate::index::index_row::IndexRow;
 use crate::index::routing::{Route, route};
 use crate::index::series_index::SeriesIndex;
@@ -108,11 +107,8 @@ impl SeriesIndex {
         route: &Route,
     ) -> Result<Vec<FoundRow>, StoreError> {
         let mut found = FoundRows::default();
-        {
-            let mut take = |row: &Arc<IndexRow>, row_time| found.take(self, row, row_time);
-            let visit = Mutex::new(&mut take as Visit<'_>);
-            self.scan_best_path(key, None, route, is_wanted, &visit).await?;
-        }
+        let mut take = |row: &Arc<IndexRow>, row_time| found.take(self, row, row_time);
+        self.scan_best_path(key, None, &Search::new(route, is_wanted, &mut take)).await?;
         Ok(found.rows)
     }
 
@@ -124,11 +120,8 @@ impl SeriesIndex {
         range: TimeRange,
     ) -> Result<Windows, StoreError> {
         let mut found = FoundRows::default();
-        {
-            let mut take = |row: &Arc<IndexRow>, row_time| found.take(self, row, row_time);
-            let visit = Mutex::new(&mut take as Visit<'_>);
-            self.scan_legacy(names, range, route, is_wanted, &visit).await?;
-        }
+        let mut take = |row: &Arc<IndexRow>, row_time| found.take(self, row, row_time);
+        self.scan_legacy(names, range, &Search::new(route, is_wanted, &mut take)).await?;
         let mut windows = Windows::new();
         for row in found.rows {
             let (table_name, row_time) = (row.data_type().table_name(), row.row_time);

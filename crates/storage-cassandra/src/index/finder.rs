@@ -8,12 +8,11 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::{try_join, try_join_all};
 use hashbrown::HashTable;
-use parking_lot::Mutex;
 use scylla::value::{CqlTimestamp, CqlValue};
 
 use crate::cql::concurrent::all;
 use crate::cql::failure::Failure;
-use crate::index::found::{Candidates, FoundRow, FoundSeries, Nth, READS_AT_ONCE, Visit};
+use crate::index::found::{Candidates, FoundRow, FoundSeries, Nth, READS_AT_ONCE, Search, Visit};
 use crate::index::index_row::IndexRow;
 use crate::index::pages::IndexPages;
 use crate::index::routing::{Metrics, Route, route};
@@ -64,7 +63,7 @@ impl SeriesIndex {
         let mut slots: HashTable<usize> = HashTable::new();
         let mut found: Vec<FoundSeries> = Vec::new();
         let (mut bytes, mut of_rows) = (0, 0);
-        self.scan_among(metrics, route, range, wanted, &mut |row, row_time| {
+        let mut take = |row: &Arc<IndexRow>, row_time| {
             if !row.has_key() {
                 self.cql.executor.skip("row_key", || FoundRow { row: Arc::clone(row), row_time });
                 return Ok(());
@@ -88,8 +87,8 @@ impl SeriesIndex {
             }
             check_label_bytes(bytes, hints.most_label_bytes())?;
             check_bytes(bytes.saturating_add(of_rows), hints.max_bytes)
-        })
-        .await?;
+        };
+        self.scan_among(metrics, range, &Search::new(route, wanted, &mut take)).await?;
         for series in found.iter_mut().filter(|series| series.rows.len() > 1) {
             // A row may be in two indexes.
             series.rows.sort_by(FoundRow::order);
@@ -110,28 +109,24 @@ impl SeriesIndex {
         let route = route(matchers);
         let names = self.names(&route.metrics).await?;
         let metrics = self.candidates(&names, range);
-        self.scan_among(&metrics, &route, range, wanted, visit).await
+        self.scan_among(&metrics, range, &Search::new(&route, wanted, visit)).await
     }
 
     async fn scan_among(
         &self,
         metrics: &Candidates<'_>,
-        route: &Route,
         range: TimeRange,
-        wanted: fn(&DataType) -> bool,
-        visit: Visit<'_>,
+        search: &Search<'_>,
     ) -> Result<(), StoreError> {
         let Candidates { names, in_memory } = metrics;
         let (windows, ahead) =
             try_join(self.windows(names, range), self.last_inserts(in_memory)).await?;
-        let visit = &Mutex::new(visit);
         let scan = |window: &'_ Window| {
             let (window, ahead) = (window.clone(), ahead.get(&window.key().identity()).copied());
-            async move { self.scan_best_path(window.key(), ahead, route, wanted, visit).await }
-                .boxed()
+            async move { self.scan_best_path(window.key(), ahead, search).await }.boxed()
         };
         all(READS_AT_ONCE, Box::new(windows.iter().map(scan))).await?;
-        self.scan_legacy(names, range, route, wanted, visit).await
+        self.scan_legacy(names, range, search).await
     }
 
     /// Sorted names of metrics with index rows in the range; whether they have points is not checked.
@@ -155,32 +150,32 @@ impl SeriesIndex {
         &self,
         key: WindowKey<'_>,
         ahead: Option<LastInsert>,
-        route: &Route,
-        wanted: fn(&DataType) -> bool,
-        visit: &Mutex<Visit<'_>>,
+        search: &Search<'_>,
     ) -> Result<(), StoreError> {
-        if self.scan_memory(key, ahead, route, wanted, visit).await? {
+        if self.scan_memory(key, ahead, search).await? {
             return Ok(());
         }
-        if let Some((rows, _)) = self.look_up(key, route).await? {
+        if let Some((rows, _)) = self.look_up(key, search.route).await? {
             let is_all = self.settings.trust == TagIndexTrust::Configured;
             for (data_type, tags) in rows {
                 let tags: Vec<_> = tags.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
                 // Where `row_keys` is read too, skipped rows are counted there.
                 let row = match is_all {
-                    true => self.row_of(key, (data_type, &tags), wanted),
-                    false if wanted(&data_type) => IndexRow::of_tags(key.metric, data_type, &tags),
+                    true => self.row_of(key, (data_type, &tags), search.wanted),
+                    false if (search.wanted)(&data_type) => {
+                        IndexRow::of_tags(key.metric, data_type, &tags)
+                    }
                     false => None,
                 };
                 if let Some(row) = row {
-                    visit.lock()(&Arc::new(row), key.row_time)?;
+                    search.visit.lock()(&Arc::new(row), key.row_time)?;
                 }
             }
             if is_all {
                 return Ok(());
             }
         }
-        self.scan_row_keys(key, route, wanted, visit).await
+        self.scan_row_keys(key, search).await
     }
 
     /// The names of the metrics to read. Names from the lists of both tables are merged.

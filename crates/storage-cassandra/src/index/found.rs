@@ -4,8 +4,11 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use crate::identity::Identity;
 use crate::index::index_row::IndexRow;
+use crate::index::routing::Route;
 use crate::index::window::WindowKey;
 use promkairos_kairos::{DataType, RowKey, RowTime};
 use promkairos_model::{Labels, METRIC_NAME, ShownTime};
@@ -118,6 +121,20 @@ impl fmt::Display for FoundRow {
 /// Takes index rows with their row times.
 pub(crate) type Visit<'a> =
     &'a mut (dyn FnMut(&Arc<IndexRow>, RowTime) -> Result<(), StoreError> + Send);
+
+/// What a search wants, and where its rows go.
+pub(crate) struct Search<'a> {
+    pub(crate) route: &'a Route,
+    /// Selects the types of the rows.
+    pub(crate) wanted: fn(&DataType) -> bool,
+    pub(crate) visit: Mutex<Visit<'a>>,
+}
+
+impl<'a> Search<'a> {
+    pub(crate) fn new(route: &'a Route, wanted: fn(&DataType) -> bool, visit: Visit<'a>) -> Self {
+        Self { route, wanted, visit: Mutex::new(visit) }
+    }
+}
 
 /// The rows of one series, ordered by time, grouped by window; all rows before 1970 are one group.
 pub(crate) fn windows_of(rows: &[FoundRow]) -> impl Iterator<Item = &[FoundRow]> {

@@ -10,21 +10,18 @@
 use std::sync::Arc;
 
 use futures::FutureExt;
-use parking_lot::Mutex;
 use scylla::value::CqlValue;
 
 use crate::cql::concurrent::all;
 use crate::cql::failure::if_read;
 use crate::cql::prepared::Prepared;
 use crate::identity::Identity;
-use crate::index::found::{FoundRow, Visit};
+use crate::index::found::{FoundRow, Search};
 use crate::index::legacy_extents::{Extent, Looked};
 use crate::index::pages::IndexPages;
-use crate::index::routing::Route;
 use crate::index::series_index::SeriesIndex;
 use crate::index::split_point::SplitPoint;
 use crate::index::window::WindowKey;
-use promkairos_kairos::DataType;
 use promkairos_kairos::index::{LegacyIndexRow, LegacySlice};
 use promkairos_model::{ShownMetric, TimeRange};
 use promkairos_storage::StoreError;
@@ -42,15 +39,13 @@ impl SeriesIndex {
         &self,
         metrics: &[String],
         range: TimeRange,
-        route: &Route,
-        wanted: fn(&DataType) -> bool,
-        visit: &Mutex<Visit<'_>>,
+        search: &Search<'_>,
     ) -> Result<(), StoreError> {
         let scan = |metric: &'_ String| {
             let metric = metric.clone();
             async move {
                 for slice in self.legacy_slices(&metric, range).await? {
-                    self.scan_slice(&metric, &slice, route, wanted, visit).await?;
+                    self.scan_slice(&metric, &slice, search).await?;
                 }
                 Ok(())
             }
@@ -139,13 +134,11 @@ impl SeriesIndex {
         &self,
         metric: &str,
         slice: &LegacySlice,
-        route: &Route,
-        wanted: fn(&DataType) -> bool,
-        visit: &Mutex<Visit<'_>>,
+        search: &Search<'_>,
     ) -> Result<(), StoreError> {
         let mut pages = self.legacy_pages(metric, slice)?;
         while let Some(page) = pages.next().await? {
-            let mut visit = visit.lock();
+            let mut visit = search.visit.lock();
             for row in page.iter::<(&[u8],)>()? {
                 let (column,) = row?;
                 let key = LegacyIndexRow::decode(column).map(|row| row.row_key);
@@ -155,11 +148,11 @@ impl SeriesIndex {
                     continue;
                 };
                 let tags: Vec<(&str, &str)> = key.tags.iter().collect();
-                if !route.passes(&tags) {
+                if !search.route.passes(&tags) {
                     continue;
                 }
                 let typed = (key.data_type.clone(), &tags[..]);
-                if let Some(row) = self.row_of(WindowKey::from(&key), typed, wanted) {
+                if let Some(row) = self.row_of(WindowKey::from(&key), typed, search.wanted) {
                     visit(&Arc::new(row), key.row_time)?;
                 }
             }

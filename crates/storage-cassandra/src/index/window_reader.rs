@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures::FutureExt;
-use parking_lot::Mutex;
 use scylla::value::CqlTimeuuid;
 
 use crate::cql::concurrent::all;
@@ -18,10 +17,9 @@ use crate::cql::failure::{Failure, if_read};
 use crate::cql::stamp::now_ms;
 use crate::identity::Identity;
 use crate::index::cached_window::{CachedWindow, Looked, Read, Rows};
-use crate::index::found::{READS_AT_ONCE, Visit};
+use crate::index::found::{READS_AT_ONCE, Search};
 use crate::index::index_row::{IndexRow, ShownRow, each_row};
 use crate::index::mtime::Mtime;
-use crate::index::routing::Route;
 use crate::index::series_index::SeriesIndex;
 use crate::index::window::WindowKey;
 use promkairos_kairos::{DataType, TableName};
@@ -130,9 +128,7 @@ impl SeriesIndex {
     pub(crate) async fn scan_row_keys(
         &self,
         key: WindowKey<'_>,
-        route: &Route,
-        wanted: fn(&DataType) -> bool,
-        visit: &Mutex<Visit<'_>>,
+        search: &Search<'_>,
     ) -> Result<(), StoreError> {
         let asked = Instant::now();
         let window = self.series.window(key.identity());
@@ -143,12 +139,12 @@ impl SeriesIndex {
             }
         }
         let looked = {
-            let mut visit = visit.lock();
-            window.select(&route.tags, wanted, |row| visit(row, key.row_time))?
+            let mut visit = search.visit.lock();
+            window.select(&search.route.tags, search.wanted, |row| visit(row, key.row_time))?
         };
         match looked {
             Looked::Seen => Ok(()),
-            Looked::TooLarge => self.stream_row_keys(key, route, wanted, visit).await,
+            Looked::TooLarge => self.stream_row_keys(key, search).await,
         }
     }
 
@@ -157,9 +153,7 @@ impl SeriesIndex {
         &self,
         key: WindowKey<'_>,
         ahead: Option<LastInsert>,
-        route: &Route,
-        wanted: fn(&DataType) -> bool,
-        visit: &Mutex<Visit<'_>>,
+        search: &Search<'_>,
     ) -> Result<bool, StoreError> {
         let now = Instant::now();
         let Some(window) = self.series.with_rows(key.identity(), now) else { return Ok(false) };
@@ -171,8 +165,8 @@ impl SeriesIndex {
             return Ok(false);
         }
         self.cql.executor.metrics.series_cache_hits.inc();
-        let mut visit = visit.lock();
-        window.select_good(&route.tags, wanted, |row| visit(row, key.row_time))
+        let mut visit = search.visit.lock();
+        window.select_good(&search.route.tags, search.wanted, |row| visit(row, key.row_time))
     }
 
     /// Brings the window up to date with Cassandra. The caller is its only reader.
@@ -207,15 +201,13 @@ impl SeriesIndex {
     async fn stream_row_keys(
         &self,
         key: WindowKey<'_>,
-        route: &Route,
-        wanted: fn(&DataType) -> bool,
-        visit: &Mutex<Visit<'_>>,
+        search: &Search<'_>,
     ) -> Result<(), StoreError> {
         self.row_keys(key, |data_type, tags| {
-            if route.passes(tags)
-                && let Some(row) = self.row_of(key, (data_type, tags), wanted)
+            if search.route.passes(tags)
+                && let Some(row) = self.row_of(key, (data_type, tags), search.wanted)
             {
-                visit.lock()(&Arc::new(row), key.row_time)?;
+                search.visit.lock()(&Arc::new(row), key.row_time)?;
             }
             Ok(ControlFlow::Continue(()))
         })
