@@ -5,6 +5,7 @@
 //! for good goes to the quarantine file, so that it never blocks the log. A table that is dropped, altered
 //! or forbidden fails the flush instead: the rows are not at fault.
 
+use crate::cql::failure::backend;
 use crate::cql::stamp::{now_ms, pause};
 use crate::points::late_write_tracker::LateWrites;
 use crate::points::plan::planner::Planner;
@@ -191,10 +192,7 @@ fn add_run(planner: &mut Planner, run: SeriesRun) -> Result<(), StoreError> {
     let slot = planner.series(run.labels, 0);
     for chunk in &run.chunks {
         for point in chunk.stamped_points() {
-            let (point, stamp) = point.map_err(|error| StoreError::Backend {
-                what: "a chunk to be flushed".into(),
-                source: Box::new(error),
-            })?;
+            let (point, stamp) = point.map_err(|error| backend("a chunk to be flushed", error))?;
             planner.point(slot, &point, if stamp == 0 { now_ms() } else { stamp });
         }
     }

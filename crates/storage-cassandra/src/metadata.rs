@@ -11,7 +11,7 @@ use crate::cql::concurrent::all;
 use crate::cql::connection::Cql;
 use crate::cql::executor::Deadline;
 use crate::cql::failure::Failure;
-use crate::cql::prepared::{Prepared, Preparer, STAMPED, there};
+use crate::cql::prepared::{Prepared, Preparer, STAMPED, there, unless_missing};
 use crate::cql::stamp::{now_ms, pause};
 use crate::identity::Identity;
 use promkairos_kairos::index::MetadataRow;
@@ -61,10 +61,7 @@ impl MetadataStore {
         on: &Preparer<'_>,
         missing: &[&str],
     ) -> Result<Self, StoreError> {
-        let statements = match missing.contains(&"service_index") {
-            true => None,
-            false => Some(on.metadata().await?),
-        };
+        let statements = unless_missing(missing, "service_index", on.metadata()).await?;
         Ok(Self { cql: Arc::clone(cql), statements })
     }
 

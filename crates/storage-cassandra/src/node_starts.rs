@@ -11,20 +11,18 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::future::join_all;
-use scylla::client::session::Session;
 
 use crate::cql::durability::Durability;
 use crate::cql::each_node::{first_row, nodes};
+use crate::cql::failure::unavailable;
 use crate::index::series_index::SeriesIndex;
-use crate::options::{Options, Role};
+use crate::options::Role;
 use crate::schema::spec;
-use promkairos_model::limits::RETRY_AFTER;
 use promkairos_storage::{Starts, StoreError, Unsynced};
 
 /// The nodes of an opened keyspace.
 pub(crate) struct Nodes {
     pub(crate) index: Arc<SeriesIndex>,
-    pub(crate) options: Options,
     /// What survives a kill of a node after Cassandra acknowledged a write.
     pub(crate) durability: Durability,
 }
@@ -32,7 +30,7 @@ pub(crate) struct Nodes {
 #[async_trait]
 impl Unsynced for Nodes {
     fn period(&self) -> Duration {
-        self.durability.period(self.options.keep_unsynced)
+        self.durability.period(self.index.options.keep_unsynced)
     }
 
     fn copies(&self) -> usize {
@@ -40,17 +38,16 @@ impl Unsynced for Nodes {
     }
 
     async fn starts(&self) -> Result<Starts, StoreError> {
-        starts(&self.index.cql.executor.session, &self.options).await
+        starts(&self.index).await
     }
 
     async fn start_over(&self) -> Result<(), StoreError> {
-        let Self { index, options, .. } = self;
-        let session = &index.cql.executor.session;
-        index.forget_all();
+        let (session, options) = (&self.index.cql.executor.session, &self.index.options);
+        self.index.forget_all();
         // Without `spec` the next process to open the keyspace would take it for one of an old KairosDB.
         if options.role == Role::Write && spec::stored(session, &options.keyspace).await?.is_none()
         {
-            spec::write(session, options, index.spec).await?;
+            spec::write(session, options, self.index.spec).await?;
         }
         Ok(())
     }
@@ -59,7 +56,7 @@ impl Unsynced for Nodes {
 impl Nodes {
     /// Forgets which index rows exist when a node was restarted: it may have lost them.
     pub(crate) async fn forget_after_restart(&self, known: &mut Starts) {
-        let Ok(now) = starts(&self.index.cql.executor.session, &self.options).await else { return };
+        let Ok(now) = starts(&self.index).await else { return };
         let was_started =
             |(node, start): (&String, &i64)| known.get(node).is_some_and(|known| known != start);
         if now.iter().any(was_started) {
@@ -72,18 +69,16 @@ impl Nodes {
     }
 }
 
-async fn starts(session: &Session, options: &Options) -> Result<Starts, StoreError> {
+async fn starts(index: &SeriesIndex) -> Result<Starts, StoreError> {
     const CQL: &str = "SELECT gossip_generation FROM system.local WHERE key = 'local'";
-    let asked = nodes(session, options).into_iter().map(|node| async move {
+    let session = &index.cql.executor.session;
+    let asked = nodes(session, &index.options).into_iter().map(|node| async move {
         let row: Option<(Option<i32>,)> = first_row(session, &node, CQL).await.ok()?;
         Some((node.host_id.to_string(), i64::from(row?.0?)))
     });
     let starts: Starts = join_all(asked).await.into_iter().flatten().collect();
-    match starts.is_empty() {
-        true => {
-            let what = "no node of Cassandra says when it was started".to_owned();
-            Err(StoreError::Unavailable { what, retry_after: RETRY_AFTER })
-        }
-        false => Ok(starts),
+    if starts.is_empty() {
+        return Err(unavailable("no node of Cassandra says when it was started"));
     }
+    Ok(starts)
 }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::cql::failure::unavailable;
 use promkairos_model::WriteOutcome;
-use promkairos_model::limits::RETRY_AFTER;
 use promkairos_storage::StoreError;
 
 /// Refusals are lasting when the first and the last are this far apart. A restart of a node usually takes less
@@ -76,10 +76,9 @@ impl RefusedWrites {
             return Ok(());
         }
         let seconds = (over + ago).as_secs();
-        let what = format!(
+        Err(unavailable(format!(
             "no write has been stored for {seconds} s, {times} were refused, the last one: {why}"
-        );
-        Err(StoreError::Unavailable { what, retry_after: RETRY_AFTER })
+        )))
     }
 }
 
@@ -98,7 +97,7 @@ mod tests {
     use super::*;
 
     fn refused() -> Result<WriteOutcome, StoreError> {
-        Err(StoreError::Unavailable { what: "no room".into(), retry_after: RETRY_AFTER })
+        Err(unavailable("no room"))
     }
 
     #[test]

@@ -12,6 +12,7 @@ use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 
 use crate::cql::connection::Cql;
 use crate::cql::durability::{Durability, Risk};
+use crate::cql::failure::backend;
 use crate::cql::prepared::{Prepared, Preparer};
 use crate::cql::{session, stamp};
 use crate::delete::deletes::Deletes;
@@ -100,7 +101,7 @@ impl CassandraStore {
         }
         let quarantine = options.quarantine.clone();
         let quarantine = quarantine.map(|path| Quarantine::new(path, Arc::new(Disk)));
-        let nodes = Arc::new(Nodes { index: Arc::clone(&index), options, durability });
+        let nodes = Arc::new(Nodes { index: Arc::clone(&index), durability });
         Ok(Self {
             cluster,
             deletes: Deletes::new(&index, &points, &epochs),
@@ -286,11 +287,7 @@ impl Store for CassandraStore {
             points.relieve();
             cached.relieve();
         });
-        let relieved = relieved.await;
-        relieved.map_err(|error| StoreError::Backend {
-            what: "giving up memory".into(),
-            source: Box::new(error),
-        })
+        relieved.await.map_err(|error| backend("giving up memory", error))
     }
 
     async fn ready(&self) -> Result<(), StoreError> {

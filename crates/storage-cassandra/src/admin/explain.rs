@@ -133,7 +133,7 @@ impl CassandraStore {
             explanation.rows += looked.rows;
             let (tag, values) = (looked.tag, looked.values);
             explanation.paths.push(WindowPath::TagIndex { tag, values });
-            if self.index.settings.trust == TagIndexTrust::Configured {
+            if self.index.options.tag_index.trust == TagIndexTrust::Configured {
                 return Ok(explanation);
             }
         }

@@ -192,7 +192,7 @@ impl SeriesIndex {
     async fn build(&self, metric: &str, job: &mut Job) -> Result<(), StoreError> {
         while self.tags.view().entries_of(metric).any(|entry| entry.state == TagState::Writing) {
             self.touch(metric, job).await?;
-            tokio::time::sleep(self.settings.refresh).await;
+            tokio::time::sleep(self.options.tag_index.refresh).await;
             self.look().await?;
         }
         if job.position.is_none() {

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
 
 use crate::cql::executor::Executor;
+use crate::cql::failure::unavailable;
 use crate::cql::prepared::Prepared;
 use crate::cql::stamp::now_ms;
-use promkairos_model::limits::{NO_SETTING, RETRY_AFTER};
+use promkairos_model::limits::NO_SETTING;
 use promkairos_storage::StoreError;
 
 /// A warning is logged beyond this many milliseconds.
@@ -59,11 +60,10 @@ impl Skew {
         if skew.abs() <= REFUSE_MS {
             return Ok(());
         }
-        let what = format!(
+        Err(unavailable(format!(
             "our clock is {skew} ms ahead of Cassandra's, and the most is {REFUSE_MS} ms: writes \
              would hide others or be hidden; {NO_SETTING}"
-        );
-        Err(StoreError::Unavailable { what, retry_after: RETRY_AFTER })
+        )))
     }
 
     fn get(&self) -> i64 {

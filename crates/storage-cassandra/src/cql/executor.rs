@@ -24,7 +24,7 @@ use tracing::{Span, info_span};
 
 use crate::cql::cause;
 use crate::cql::concurrency::Reply;
-use crate::cql::failure::Failure;
+use crate::cql::failure::{Failure, backend, unavailable};
 use crate::cql::key_lists::KeyLists;
 use crate::cql::prepared::{Batches, Lane, Prepared};
 use crate::cql::retry::{self, Verdict};
@@ -32,7 +32,6 @@ use crate::cql::rows::Rows;
 use crate::cql::write_permits::WritePermits;
 use crate::options::Options;
 use crate::skipped::LeftOut;
-use promkairos_model::limits::RETRY_AFTER;
 use promkairos_storage::{NoPermit, Permit, Permits, StoreError};
 use promkairos_telemetry::{CASSANDRA_STATEMENT, CassandraMetrics, InFlight, StatementOutcome};
 
@@ -125,8 +124,7 @@ impl Executor {
     }
 
     fn away(&self, why: &str) -> Failure {
-        let what = format!("Cassandra at {}: {why}", self.hosts());
-        Failure::Store(StoreError::Unavailable { what, retry_after: RETRY_AFTER })
+        Failure::Store(unavailable(format!("Cassandra at {}: {why}", self.hosts())))
     }
 
     /// Runs a statement without rows, or whose rows fit one answer.
@@ -418,9 +416,8 @@ impl<'a> Attempts<'a> {
                 (StatementOutcome::Failed, Failure::Store(StoreError::Denied(what)))
             }
             Verdict::Broken => {
-                let source = cause::of_execution(&error).into();
-                let what = self.what();
-                (StatementOutcome::Failed, Failure::Store(StoreError::Backend { what, source }))
+                let error = backend(self.what(), cause::of_execution(&error));
+                (StatementOutcome::Failed, Failure::Store(error))
             }
         };
         metrics.attempt(self.prepared.name, outcome, took);

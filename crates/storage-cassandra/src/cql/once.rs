@@ -3,9 +3,9 @@
 use scylla::client::session::Session;
 
 use crate::cql::cause;
+use crate::cql::failure::{backend, unavailable};
 use crate::cql::retry::{Verdict, judge};
 use crate::cql::rows::Rows;
-use promkairos_model::limits::RETRY_AFTER;
 use promkairos_storage::StoreError;
 
 /// The rows of a query that runs once.
@@ -32,16 +32,12 @@ pub(crate) async fn run(
 
 /// The error for what failed at the start.
 pub(crate) fn failed(what: &str, error: scylla::errors::ExecutionError) -> StoreError {
+    let what = format!("Cassandra: {what}");
     match judge(&error) {
-        Verdict::Again | Verdict::Unreached | Verdict::Unread => StoreError::Unavailable {
-            what: format!("Cassandra: {what}: {}", cause::of_execution(&error)),
-            retry_after: RETRY_AFTER,
-        },
-        Verdict::Denied => {
-            StoreError::Denied(format!("Cassandra: {what}: {}", cause::of_execution(&error)))
+        Verdict::Again | Verdict::Unreached | Verdict::Unread => {
+            unavailable(format!("{what}: {}", cause::of_execution(&error)))
         }
-        Verdict::Refused | Verdict::Broken => {
-            StoreError::Backend { what: format!("Cassandra: {what}"), source: Box::new(error) }
-        }
+        Verdict::Denied => StoreError::Denied(format!("{what}: {}", cause::of_execution(&error))),
+        Verdict::Refused | Verdict::Broken => backend(what, error),
     }
 }

@@ -9,6 +9,7 @@ use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::unprepared::Statement;
 
+use crate::cql::failure::backend;
 use crate::options::Options;
 use promkairos_storage::StoreError;
 
@@ -84,6 +85,18 @@ pub(crate) fn there<'a, T>(statements: &'a Option<T>, table: &str) -> Result<&'a
     statements.as_ref().ok_or_else(|| StoreError::Invalid(format!("there is no table {table}")))
 }
 
+/// Prepares the statements on a table, unless the keyspace lacks it.
+pub(crate) async fn unless_missing<T>(
+    missing: &[&str],
+    table: &str,
+    statements: impl Future<Output = Result<T, StoreError>>,
+) -> Result<Option<T>, StoreError> {
+    if missing.contains(&table) {
+        return Ok(None);
+    }
+    statements.await.map(Some)
+}
+
 /// Prepares statements, each with the consistency of its kind.
 pub(crate) struct Preparer<'a> {
     pub(crate) session: &'a Session,
@@ -123,11 +136,8 @@ impl Preparer<'_> {
         statement.set_consistency(consistency);
         let prepared = self.session.prepare(statement).await;
         let lane = Lane::Common;
-        prepared.map(|statement| Prepared { name, lane, statement }).map_err(|error| {
-            StoreError::Backend {
-                what: format!("Cassandra: preparing {name}"),
-                source: Box::new(error),
-            }
-        })
+        prepared
+            .map(|statement| Prepared { name, lane, statement })
+            .map_err(|error| backend(format!("Cassandra: preparing {name}"), error))
     }
 }

@@ -3,6 +3,7 @@
 use scylla::deserialize::row::DeserializeRow;
 use scylla::response::query_result::{QueryResult, QueryRowsResult};
 
+use crate::cql::failure::backend;
 use promkairos_storage::StoreError;
 
 /// The rows of an answer, or of a page of it.
@@ -62,6 +63,5 @@ fn unreadable(
     statement: &'static str,
     error: impl std::error::Error + Send + Sync + 'static,
 ) -> StoreError {
-    let what = format!("Cassandra: answer to {statement}");
-    StoreError::Backend { what, source: Box::new(error) }
+    backend(format!("Cassandra: answer to {statement}"), error)
 }

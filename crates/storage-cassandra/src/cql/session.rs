@@ -13,6 +13,7 @@ use scylla::errors::NewSessionError;
 use scylla::policies::retry::FallthroughRetryPolicy;
 
 use crate::cql::cause::{self, Refusal};
+use crate::cql::failure::unavailable;
 use crate::cql::{datacenter, once};
 use crate::options::{ExpectedCluster, Options};
 use promkairos_storage::StoreError;
@@ -97,10 +98,7 @@ fn failed(error: &NewSessionError, options: &Options) -> StoreError {
         (Some(Refusal::Certificate), _, Some(ca)) => StoreError::Invalid(format!(
             "Cassandra at {hosts}: TLS with the authorities in {ca}: {cause}"
         )),
-        _ => StoreError::Unavailable {
-            what: format!("Cassandra at {hosts}: {cause}"),
-            retry_after: promkairos_model::limits::RETRY_AFTER,
-        },
+        _ => unavailable(format!("Cassandra at {hosts}: {cause}")),
     }
 }
 

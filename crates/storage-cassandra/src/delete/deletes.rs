@@ -6,9 +6,9 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 
 use crate::cql::concurrent::all;
+use crate::cql::failure::backend;
 use crate::cql::stamp::{now_ms, pause};
 use crate::delete::affected::{Affected, Windows, closed};
-use crate::index::forget::Others;
 use crate::index::series_index::SeriesIndex;
 use crate::points::epochs::EpochLog;
 use crate::points::point_store::PointStore;
@@ -66,10 +66,7 @@ impl Deletes {
             pause(wait).await;
             Ok(())
         });
-        task.await.map_err(|error| StoreError::Backend {
-            what: "a delete".into(),
-            source: Box::new(error),
-        })?
+        task.await.map_err(|error| backend("a delete", error))?
     }
 
     /// Deletes points with a stamp, and raises the epochs for read caches. Index rows stay.
@@ -130,13 +127,10 @@ impl Deletes {
     /// index where no row of the window is left.
     async fn delete_index_rows(&self, windows: Windows) -> Result<(), StoreError> {
         for (window, rows) in windows {
-            let others = match self.index.is_alone().await? {
-                true => Others::None,
-                false => Others::Remember,
-            };
+            let is_alone = self.index.is_alone().await?;
             let forgetting = self.index.begin_forget(window.key()).await;
             let dead = self.points.without_cells(rows).await;
-            let wait = self.index.end_forget(forgetting, dead, others).await?;
+            let wait = self.index.end_forget(forgetting, dead, is_alone).await?;
             pause(wait).await;
         }
         Ok(())

@@ -3,7 +3,7 @@
 //!
 //! Statements on tables that an old KairosDB lacks are None.
 
-use crate::cql::prepared::{Prepared, Preparer};
+use crate::cql::prepared::{Prepared, Preparer, STAMPED, STAMPED_TTL, unless_missing};
 use crate::index::pages::Sliced;
 use crate::index::split_point::Order;
 use crate::options::Options;
@@ -105,8 +105,6 @@ pub(super) struct Legacy {
 /// The partition key of `row_keys`; all columns of a row of `row_key_time_index`.
 const PARTITION: &str = "metric, table_name, row_time";
 const WINDOW: &str = "metric = ? AND table_name = ? AND row_time = ?";
-const STAMPED: &str = "USING TIMESTAMP ?";
-const STAMPED_TTL: &str = "USING TIMESTAMP ? AND TTL ?";
 const STANDING: &str = "value, TTL(value), WRITETIME(value)";
 
 fn between(partition: &str) -> String {
@@ -119,20 +117,13 @@ impl Statements {
         on: &Preparer<'_>,
         (missing, names): (&[&'static str], NameColumn),
     ) -> Result<Self, StoreError> {
-        let is_there = |table| !missing.contains(&table);
         Ok(Self {
             data: Data::prepare(on).await?,
             row_keys: RowKeys::prepare(on).await?,
             times: Times::prepare(on).await?,
             names: Names::prepare(on, names).await?,
-            tags: match is_there("tag_indexed_row_keys") {
-                true => Some(Tags::prepare(on).await?),
-                false => None,
-            },
-            legacy: match is_there("row_key_index") {
-                true => Some(Legacy::prepare(on).await?),
-                false => None,
-            },
+            tags: unless_missing(missing, "tag_indexed_row_keys", Tags::prepare(on)).await?,
+            legacy: unless_missing(missing, "row_key_index", Legacy::prepare(on)).await?,
         })
     }
 }

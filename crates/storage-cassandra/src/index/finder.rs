@@ -156,7 +156,7 @@ impl SeriesIndex {
             return Ok(());
         }
         if let Some((rows, _)) = self.look_up(key, search.route).await? {
-            let is_all = self.settings.trust == TagIndexTrust::Configured;
+            let is_all = self.options.tag_index.trust == TagIndexTrust::Configured;
             for (data_type, tags) in rows {
                 let tags: Vec<_> = tags.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
                 // Where `row_keys` is read too, skipped rows are counted there.

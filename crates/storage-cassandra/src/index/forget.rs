@@ -22,14 +22,6 @@ use promkairos_storage::StoreError;
 /// Delete statements that run at the same time.
 const DELETES_AT_ONCE: usize = 64;
 
-/// Whether other adapters run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Others {
-    None,
-    /// They may rely on index rows that they remember.
-    Remember,
-}
-
 /// How the index rows of a window are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Removal {
@@ -64,16 +56,17 @@ impl SeriesIndex {
     }
 
     /// Deletes our part of the rows of `row_keys` that lead to these rows without data, and of the time index where no
-    /// row of the window is left. Returns how long to wait until the clock has passed the stamp.
+    /// row of the window is left. Without others where other adapters run. Returns how long to wait until the clock has
+    /// passed the stamp.
     pub(crate) async fn end_forget(
         &self,
         forgetting: Forgetting<'_>,
         dead: Result<Vec<FoundRow>, StoreError>,
-        others: Others,
+        is_alone: bool,
     ) -> Result<Duration, StoreError> {
         let Forgetting { key, stamp, wait, deleting } = forgetting;
         let deleted = match dead {
-            Ok(dead) => self.delete_window_rows(key, dead, stamp, others).await,
+            Ok(dead) => self.delete_window_rows(key, dead, stamp, is_alone).await,
             Err(error) => Err(error),
         };
         drop(deleting);
@@ -93,13 +86,14 @@ impl SeriesIndex {
         key: WindowKey<'_>,
         mut dead: Vec<FoundRow>,
         stamp: i64,
-        others: Others,
+        is_alone: bool,
     ) -> Result<(), StoreError> {
         // All rows of a metric are one partition there.
         let legacy = dead.iter().take(PORTION);
         let legacy = legacy.map(move |row| self.delete_legacy_row(row, stamp).boxed());
         all(DELETES_AT_ONCE, Box::new(legacy)).await?;
-        if others == Others::Remember || dead.is_empty() {
+        // Other adapters may rely on index rows that they remember.
+        if !is_alone || dead.is_empty() {
             return Ok(());
         }
         let (metric, table_name, row_time) = key.values();

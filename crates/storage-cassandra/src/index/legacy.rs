@@ -176,7 +176,7 @@ impl SeriesIndex {
     async fn has_legacy_rows(&self) -> Result<bool, StoreError> {
         let Some(statements) = &self.statements.legacy else { return Ok(false) };
         let known = self.legacy.table.lock().clone();
-        if let Some(known) = known.filter(|known| known.is_fresh(self.settings.index_recheck)) {
+        if let Some(known) = known.filter(|known| known.is_fresh(self.options.index_recheck)) {
             return Ok(known.found);
         }
         let found = self.column(&statements.any, (), BEFORE_ALL).await?.is_some();
@@ -188,7 +188,7 @@ impl SeriesIndex {
     async fn extent(&self, metric: &str) -> Result<Option<Arc<Extent>>, StoreError> {
         let id = Identity::of(&[metric.as_bytes()]);
         let known = self.legacy.metrics.lock().get(&id).cloned();
-        if let Some(known) = known.filter(|known| known.is_fresh(self.settings.index_recheck)) {
+        if let Some(known) = known.filter(|known| known.is_fresh(self.options.index_recheck)) {
             return Ok(known.found);
         }
         let legacy = self.statements.legacy()?;

@@ -34,13 +34,13 @@ impl SeriesIndex {
         let mut done: Option<(WindowChange, i64)> = None;
         loop {
             tokio::time::sleep(LOOK).await;
-            let now = self.settings.clock.now_ms();
+            let now = self.options.clock.now_ms();
             let Some(change) = schedule.change(now) else { continue };
             if done.is_some_and(|(last, again)| last == change && now < again) {
                 continue;
             }
             match self.look_ahead(change, now).await {
-                Ok(()) => done = Some((change, change.again(self.settings.clock.now_ms()))),
+                Ok(()) => done = Some((change, change.again(self.options.clock.now_ms()))),
                 Err(error) => {
                     tracing::warn!(%error, "index rows of the next window were not written ahead");
                     tokio::time::sleep(REST).await;
@@ -51,7 +51,7 @@ impl SeriesIndex {
 
     /// Checks all live series once.
     async fn look_ahead(&self, change: WindowChange, now: i64) -> Result<(), StoreError> {
-        let live_within = i64::try_from(self.settings.live_within.as_secs()).unwrap_or(i64::MAX);
+        let live_within = i64::try_from(self.options.live_within.as_secs()).unwrap_or(i64::MAX);
         let live = (now / 1000).saturating_sub(live_within);
         let windows = self.memory.of_row_time(change.open).into_iter();
         let mut windows: Vec<(Arc<KnownWindow>, usize)> = windows
@@ -66,7 +66,7 @@ impl SeriesIndex {
         for (window, _) in windows {
             let next = WindowKey { row_time: change.next, ..window.key() };
             let carried = self.carry_over(&window, live, next, change, &mut rate).await;
-            if change.is_over(self.settings.clock.now_ms()) {
+            if change.is_over(self.options.clock.now_ms()) {
                 // Its data arrives now, so what memory holds of it is needed.
                 return Ok(());
             }
@@ -91,7 +91,7 @@ impl SeriesIndex {
             while !rows.is_empty() {
                 let step: Vec<IndexRow> = rows.drain(..rows.len().min(ROWS_A_STEP)).collect();
                 rate.wait_for(step.len()).await;
-                let now = self.settings.clock.now_ms();
+                let now = self.options.clock.now_ms();
                 if change.is_over(now) {
                     return Ok(());
                 }

@@ -2,7 +2,6 @@
 //! what leads to no data (`forget`). It owns everything that memory holds of the index. Points are not read here.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use scylla::value::CqlValue;
 use tokio::sync::RwLock;
@@ -19,18 +18,17 @@ use crate::index::split_point::SplitPoint;
 use crate::index::statements::IndexStatements;
 use crate::index::tag_index::state::TagIndex;
 use crate::lifetime::Lifetimes;
-use crate::options::tag_index::TagIndexTrust;
-use crate::options::{Options, Role};
+use crate::options::Options;
 use crate::schema::OpenedKeyspace;
 use crate::schema::tables::NameColumn;
 use promkairos_kairos::RowSpec;
-use promkairos_storage::{Clock, StoreError};
+use promkairos_storage::StoreError;
 
 /// The series index of a keyspace.
 pub(crate) struct SeriesIndex {
     pub(crate) cql: Arc<Cql>,
     pub(crate) statements: IndexStatements,
-    pub(crate) settings: IndexSettings,
+    pub(crate) options: Options,
     pub(crate) spec: RowSpec,
     pub(crate) names: NameColumn,
     /// The times to live of data that is written now.
@@ -48,36 +46,6 @@ pub(crate) struct SeriesIndex {
     pub(crate) gate: RwLock<()>,
 }
 
-/// The settings of the index; see [`Options`].
-pub(crate) struct IndexSettings {
-    pub(crate) role: Role,
-    pub(crate) clock: Clock,
-    pub(crate) request_timeout: Duration,
-    pub(crate) index_recheck: Duration,
-    pub(crate) index_memory_rows: usize,
-    pub(crate) live_within: Duration,
-    pub(crate) trust: TagIndexTrust,
-    pub(crate) refresh: Duration,
-    pub(crate) audit_interval: Duration,
-}
-
-impl IndexSettings {
-    fn of(options: &Options) -> Self {
-        let tags = &options.tag_index;
-        Self {
-            role: options.role,
-            clock: options.clock.clone(),
-            request_timeout: options.request_timeout,
-            index_recheck: options.index_recheck,
-            index_memory_rows: options.index_memory_rows,
-            live_within: options.live_within,
-            trust: tags.trust,
-            refresh: tags.refresh,
-            audit_interval: tags.audit_interval,
-        }
-    }
-}
-
 impl SeriesIndex {
     pub(crate) async fn prepare(
         cql: &Arc<Cql>,
@@ -90,7 +58,7 @@ impl SeriesIndex {
         Ok(Self {
             cql: Arc::clone(cql),
             statements: IndexStatements::prepare(on, &found.missing, found.names).await?,
-            settings: IndexSettings::of(options),
+            options: options.clone(),
             spec: found.row_spec,
             names: found.names,
             lifetimes: parking_lot::RwLock::new(Arc::new(lifetimes)),

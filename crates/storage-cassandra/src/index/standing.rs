@@ -28,7 +28,7 @@ impl SeriesIndex {
             known.row_time = expiry(now, ttl);
         }
         let check = &self.statements.row_keys.check;
-        let most = self.settings.index_memory_rows;
+        let most = self.options.index_memory_rows;
         // Each page has its own timeout: a large window whose read fails would fail again.
         let mut pages = self.index_pages(check, key.columns());
         while known.row_keys.len() < most

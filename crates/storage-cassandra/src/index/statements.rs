@@ -1,7 +1,9 @@
 //! The statements on the indexes of series. Our index rows have `value = ''`, which makes their
 //! TTL readable.
 
-use crate::cql::prepared::{Batches, Prepared, Preparer, STAMPED, STAMPED_TTL, there};
+use crate::cql::prepared::{
+    Batches, Prepared, Preparer, STAMPED, STAMPED_TTL, there, unless_missing,
+};
 use crate::index::pages::Sliced;
 use crate::index::split_point::Order;
 use crate::index::tag_index::statements::{StateStatements, TagIndexStatements, TagRowStatements};
@@ -28,10 +30,7 @@ impl IndexStatements {
             row_keys: on.row_keys().await?,
             row_times: on.row_times().await?,
             names: on.names(names).await?,
-            legacy: match missing.contains(&"row_key_index") {
-                true => None,
-                false => Some(on.legacy().await?),
-            },
+            legacy: unless_missing(missing, "row_key_index", on.legacy()).await?,
             tags: on.tag_index(missing).await?,
         })
     }

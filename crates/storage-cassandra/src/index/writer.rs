@@ -88,13 +88,13 @@ impl SeriesIndex {
 
     fn may_miss(&self, demand: &Demand<'_>) -> bool {
         let needed = self.lifetimes().index_needed(demand.ttl, demand.over, now_ms() / 1000);
-        let since = recheck_since(self.settings.index_recheck);
+        let since = recheck_since(self.options.index_recheck);
         let missing = demand.window.missing(&demand.asked, needed, since);
         missing.is_none_or(|missing| !missing.is_empty())
     }
 
     fn demands<'a>(&self, plan: &'a Plan, ttls: &[u32]) -> Vec<Demand<'a>> {
-        let now = self.settings.clock.now_ms() / 1000;
+        let now = self.options.clock.now_ms() / 1000;
         let mut windows: HashMap<Identity, Demand<'a>> = HashMap::new();
         for row in &plan.rows {
             let series = &plan.series[row.series as usize];
@@ -125,7 +125,7 @@ impl SeriesIndex {
         deadline: Deadline,
     ) -> Result<RefusedSeries, StoreError> {
         let needed = self.lifetimes().index_needed(demand.ttl, demand.over, now_ms() / 1000);
-        let since = recheck_since(self.settings.index_recheck);
+        let since = recheck_since(self.options.index_recheck);
         let missing = {
             let _one = demand.window.reading.lock().await;
             match demand.window.missing(&demand.asked, needed, since) {

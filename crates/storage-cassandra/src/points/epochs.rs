@@ -23,7 +23,7 @@ use crate::cql::concurrent::all;
 use crate::cql::connection::Cql;
 use crate::cql::executor::Deadline;
 use crate::cql::failure::Failure;
-use crate::cql::prepared::{Prepared, Preparer};
+use crate::cql::prepared::{Prepared, Preparer, unless_missing};
 use crate::cql::stamp::now_ms;
 use crate::identity::Identity;
 use crate::index::mtime::random;
@@ -91,10 +91,8 @@ impl EpochLog {
         on: &Preparer<'_>,
         missing: &[&str],
     ) -> Result<Self, StoreError> {
-        let statements = match missing.contains(&"service_index") {
-            true => None,
-            false => Some(EpochStatements::prepare(on).await?),
-        };
+        let statements = EpochStatements::prepare(on);
+        let statements = unless_missing(missing, "service_index", statements).await?;
         let key = format!("{:016x}", random());
         Ok(Self { cql: Arc::clone(cql), key, last: AtomicI64::new(0), statements })
     }

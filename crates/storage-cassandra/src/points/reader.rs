@@ -5,7 +5,7 @@
 //! point at the same time, the later write wins; write times are read only then.
 
 use crate::cql::concurrent::all;
-use crate::cql::failure::{Failure, if_read};
+use crate::cql::failure::{Failure, backend, if_read};
 use crate::cql::prepared::Prepared;
 use crate::cql::rows::Rows;
 use crate::index::found::{FoundRow, READS_AT_ONCE, windows_of};
@@ -343,10 +343,7 @@ fn is_ours(data_type: &DataType) -> bool {
 
 /// The error for a cell of ours that cannot be read.
 pub(crate) fn damaged(row: &FoundRow, error: promkairos_kairos::DecodeError) -> StoreError {
-    StoreError::Backend {
-        what: format!("table data_points, row {}", row.key().escape_ascii()),
-        source: Box::new(error),
-    }
+    backend(format!("table data_points, row {}", row.key().escape_ascii()), error)
 }
 
 #[cfg(test)]

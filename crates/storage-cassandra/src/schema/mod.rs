@@ -13,12 +13,12 @@ use scylla::statement::Consistency;
 
 use crate::cql::datacenter;
 use crate::cql::executor::Executor;
+use crate::cql::failure::unavailable;
 use crate::cql::once::{failed, rows, run};
 use crate::cql::prepared::{Prepared, Preparer};
 use crate::options::{Keyspace, Options, Role, replication_cql};
 use crate::schema::tables::{NameColumn, TABLES, Table, columns, verify};
 use promkairos_kairos::{RowSpec, TimeUnit};
-use promkairos_model::limits::RETRY_AFTER;
 use promkairos_storage::StoreError;
 
 /// Tables without which no point can be written or found.
@@ -189,16 +189,11 @@ pub(crate) async fn check_tables(
         let (table,) = row?;
         missing.retain(|needed| *needed != table);
     }
-    match missing.first() {
-        None => Ok(()),
-        Some(table) => {
-            let what = format!(
-                "keyspace {keyspace} has no table {table} any more: a start of promkairos makes it again, empty, and \
-                 promkairos doctor --fix finds what the index misses"
-            );
-            Err(StoreError::Unavailable { what, retry_after: RETRY_AFTER })
-        }
-    }
+    let Some(table) = missing.first() else { return Ok(()) };
+    Err(unavailable(format!(
+        "keyspace {keyspace} has no table {table} any more: a start of promkairos makes it again, empty, and \
+         promkairos doctor --fix finds what the index misses"
+    )))
 }
 
 /// The properties of a keyspace, for callers that create nothing.

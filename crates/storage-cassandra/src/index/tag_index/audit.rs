@@ -68,7 +68,7 @@ impl Sample {
 impl SeriesIndex {
     /// Audits repeatedly.
     pub(crate) async fn audit_tag_index(&self) {
-        let interval = self.settings.audit_interval;
+        let interval = self.options.tag_index.audit_interval;
         if interval.is_zero() {
             return;
         }

@@ -44,24 +44,24 @@ impl SeriesIndex {
     /// For how long an adapter counts as running. A write that began within the first third has
     /// ended before the lease is over.
     fn lease(&self) -> Duration {
-        LEAST_LEASE.max(self.settings.request_timeout * 3)
+        LEAST_LEASE.max(self.options.request_timeout * 3)
     }
 
     /// The longest time of a write: a statement sent at its end still has the request timeout to arrive
     /// before the lease is over.
     pub(crate) fn longest_write(&self) -> Duration {
-        let request = self.settings.request_timeout;
+        let request = self.options.request_timeout;
         (self.lease() / 3 * 2).saturating_sub(request).max(request)
     }
 
     /// Whether only deletes are written: the keyspace is one to read.
     pub(crate) fn only_looks(&self) -> bool {
-        self.settings.role == Role::Read
+        self.options.role == Role::Read
     }
 
     /// Whether this process writes index rows here, and so has to agree with the others that do.
     pub(crate) fn takes_part(&self) -> bool {
-        self.settings.role == Role::Write
+        self.options.role == Role::Write
     }
 
     /// Whether the others count this process as running, whether or not its last record arrived.
@@ -121,7 +121,7 @@ impl SeriesIndex {
     pub(crate) async fn watch_tag_index(&self) {
         let mut has_failed = false;
         loop {
-            let pause = tokio::time::sleep(self.settings.refresh);
+            let pause = tokio::time::sleep(self.options.tag_index.refresh);
             tokio::select! {
                 () = pause => {}
                 () = self.tags.wake.notified() => {}

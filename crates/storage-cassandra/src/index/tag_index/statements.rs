@@ -6,7 +6,7 @@
 
 use scylla::statement::SerialConsistency;
 
-use crate::cql::prepared::{Batches, Prepared, Preparer};
+use crate::cql::prepared::{Batches, Prepared, Preparer, unless_missing};
 use crate::index::pages::Sliced;
 use crate::index::split_point::Order;
 use promkairos_storage::StoreError;
@@ -77,17 +77,11 @@ impl Preparer<'_> {
         // Each row of a page is a partition to look up.
         every_window.statement.set_page_size(1_000.min(self.options.page_size));
         Ok(TagIndexStatements {
-            rows: match missing.contains(&"tag_indexed_row_keys") {
-                true => None,
-                false => Some(self.tag_rows().await?),
-            },
+            rows: unless_missing(missing, "tag_indexed_row_keys", self.tag_rows()).await?,
             last_row_time: self.read("last_row_time", last).await?,
             every_row_time: self.read("every_row_time", every_time).await?,
             every_window,
-            state: match missing.contains(&"service_index") {
-                true => None,
-                false => Some(self.state().await?),
-            },
+            state: unless_missing(missing, "service_index", self.state()).await?,
         })
     }
 
