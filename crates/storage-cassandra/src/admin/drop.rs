@@ -13,18 +13,9 @@ use crate::index::tombstones::{PORTION, SAMPLE};
 use crate::index::window::WindowKey;
 use promkairos_storage::StoreError;
 
-/// Whether an earlier drop may have deleted rows of a window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Begun {
-    /// This drop begins with the window.
-    Now,
-    /// This drop, or an earlier process, did not reach the end of the window.
-    Before,
-}
-
 impl SeriesIndex {
     /// Deletes the tag rows of a pair of a window that we wrote, as far as that leaves few tombstones. Rows stamped
-    /// later than `stamp` stay.
+    /// later than `stamp` stay. `was_begun`: an earlier drop may have deleted rows of the window.
     ///
     /// Up to [`SAMPLE`] of our rows are deleted one by one. Where there are more and every row has our cell, a sample
     /// of them is deleted one by one. Where no row of the sample is left, KairosDB has no rows here, and the partition
@@ -38,11 +29,11 @@ impl SeriesIndex {
         key: WindowKey<'_>,
         pair: &str,
         stamp: i64,
-        begun: Begun,
+        was_begun: bool,
     ) -> Result<Dropped, StoreError> {
         let found = self.pair_for_drop(key, pair, stamp).await?;
         let goes_in_portions = !found.is_all_sampled() && !found.is_ours_alone();
-        if goes_in_portions && begun == Begun::Before {
+        if goes_in_portions && was_begun {
             return Ok(found.dropped(0));
         }
         let sample = found.sample.len() as u64;
@@ -57,7 +48,7 @@ impl SeriesIndex {
                 return Ok(found.dropped(found.ours));
             }
         }
-        if begun == Begun::Before {
+        if was_begun {
             return Ok(found.dropped(sample));
         }
         let rest = PORTION - found.sample.len();

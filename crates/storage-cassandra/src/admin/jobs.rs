@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 
-use crate::admin::drop::{Begun, Dropped};
+use crate::admin::drop::Dropped;
 use crate::admin::job::{Job, JobKind, JobState};
 use crate::cql::ring::RingPages;
 use crate::cql::rows::Rows;
@@ -38,15 +38,6 @@ const TOUCH: Duration = Duration::from_secs(2);
 const KEPT_SECONDS: i32 = 24 * 3600;
 /// How often jobs of others are looked for.
 const LOOK: Duration = Duration::from_secs(5);
-
-/// The result of an attempt at a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
-    /// The job ended, well or not.
-    Ended,
-    /// Cassandra does not answer now.
-    Waits,
-}
 
 /// A row of `row_keys` as it was read: type, tags, TTL.
 struct RowToDo {
@@ -127,9 +118,9 @@ impl SeriesIndex {
         loop {
             match self.next_job(&waiting).await {
                 Ok(Some((metric, job))) => {
-                    let outcome = self.do_job(&metric, job).await;
-                    waiting.remove(&metric);
-                    if outcome == Outcome::Waits {
+                    if self.do_job(&metric, job).await {
+                        waiting.remove(&metric);
+                    } else {
                         waiting.insert(metric, Instant::now());
                     }
                 }
@@ -159,7 +150,8 @@ impl SeriesIndex {
         Ok(jobs.min_by_key(|(metric, _)| waiting.get(metric).copied()))
     }
 
-    async fn do_job(&self, metric: &str, mut job: Job) -> Outcome {
+    /// Does a job. Returns whether it ended, well or not; otherwise Cassandra does not answer now.
+    async fn do_job(&self, metric: &str, mut job: Job) -> bool {
         tracing::info!(
             metric,
             kind = ?job.kind,
@@ -176,7 +168,7 @@ impl SeriesIndex {
             Err(error @ StoreError::Unavailable { .. }) => {
                 tracing::warn!(metric, %error, "a job on the tag index waits");
                 tokio::time::sleep(LOOK).await;
-                return Outcome::Waits;
+                return false;
             }
             Err(error) => {
                 tracing::error!(metric, %error, "a job on the tag index failed");
@@ -186,7 +178,7 @@ impl SeriesIndex {
         if let Err(error) = self.keep_job(metric, job).await {
             tracing::warn!(metric, %error, "the end of a job on the tag index was not recorded");
         }
-        Outcome::Ended
+        true
     }
 
     async fn build(&self, metric: &str, job: &mut Job) -> Result<(), StoreError> {
@@ -227,14 +219,12 @@ impl SeriesIndex {
         for window in rest {
             let Window { metric: of, table_name, row_time } = &window;
             let place = (of.to_string(), table_name.as_str().to_owned(), row_time.millis());
-            let begun = match job.begun.as_ref() == Some(&place) {
-                true => Begun::Before,
-                false => Begun::Now,
-            };
+            // This drop, or an earlier process, did not reach the end of the window.
+            let was_begun = job.begun.as_ref() == Some(&place);
             job.begun = Some(place);
             // Records the end of the last window too.
             self.touch(metric, job).await?;
-            self.do_window(metric, window.key(), job, begun).await?;
+            self.do_window(metric, window.key(), job, was_begun).await?;
             job.windows_done += 1;
             job.position = job.begun.clone();
         }
@@ -292,7 +282,7 @@ impl SeriesIndex {
         metric: &str,
         key: WindowKey<'_>,
         job: &mut Job,
-        begun: Begun,
+        was_begun: bool,
     ) -> Result<(), StoreError> {
         let mut pages = self.index_pages(&self.statements.row_keys.check, key.columns());
         let mut pairs = BTreeSet::new();
@@ -304,7 +294,7 @@ impl SeriesIndex {
             match job.kind {
                 JobKind::Build => self.index_rows(key, &rows, job).await?,
                 JobKind::Drop => {
-                    let dropped = self.drop_pairs(metric, key, &rows, &mut pairs, begun);
+                    let dropped = self.drop_pairs(metric, key, &rows, &mut pairs, was_begun);
                     let dropped = self.touching(metric, job, &mut touched, dropped).await?;
                     job.deleted += dropped.deleted;
                     left += dropped.left;
@@ -359,7 +349,7 @@ impl SeriesIndex {
         key: WindowKey<'_>,
         rows: &[RowToDo],
         done: &mut BTreeSet<Box<str>>,
-        begun: Begun,
+        was_begun: bool,
     ) -> Result<Dropped, StoreError> {
         let mut all = Dropped::default();
         if self.indexed_tags(key.metric).is_some() {
@@ -374,7 +364,7 @@ impl SeriesIndex {
                 continue;
             }
             let (stamp, _) = self.cql.stamps.for_delete(now_ms());
-            let dropped = self.delete_pair(key, &pair, stamp, begun).await?;
+            let dropped = self.delete_pair(key, &pair, stamp, was_begun).await?;
             all.deleted += dropped.deleted;
             all.left += dropped.left;
             done.insert(pair);

@@ -12,7 +12,7 @@ use scylla::value::{CqlTimestamp, CqlValue};
 
 use crate::cql::concurrent::all;
 use crate::cql::failure::Failure;
-use crate::index::found::{Candidates, FoundRow, FoundSeries, Nth, READS_AT_ONCE, Search, Visit};
+use crate::index::found::{Candidates, FoundRow, FoundSeries, READS_AT_ONCE, Search, Visit};
 use crate::index::index_row::IndexRow;
 use crate::index::pages::IndexPages;
 use crate::index::routing::{Metrics, Route, route};
@@ -76,7 +76,7 @@ impl SeriesIndex {
             let known = slots.find(id.short(), is_it).copied();
             let found_row = FoundRow { row: Arc::clone(row), row_time };
             // A series may have a row in each of thousands of windows.
-            of_rows += found_row.bytes(if known.is_some() { Nth::Other } else { Nth::First });
+            of_rows += found_row.bytes(known.is_none());
             if let Some(slot) = known {
                 found[slot].rows.push(found_row);
             } else {

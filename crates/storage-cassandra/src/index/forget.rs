@@ -56,8 +56,8 @@ impl SeriesIndex {
     }
 
     /// Deletes our part of the rows of `row_keys` that lead to these rows without data, and of the time index where no
-    /// row of the window is left. Without others where other adapters run. Returns how long to wait until the clock has
-    /// passed the stamp.
+    /// row of the window is left. Where others than this adapter run, rows of `row_keys` stay. Returns how long to wait
+    /// until the clock has passed the stamp.
     pub(crate) async fn end_forget(
         &self,
         forgetting: Forgetting<'_>,

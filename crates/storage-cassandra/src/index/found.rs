@@ -39,18 +39,9 @@ impl FoundSeries {
     }
 }
 
-/// The place of a row within its series.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Nth {
-    /// The row whose labels the series has.
-    First,
-    Other,
-}
-
 /// Bytes of memory of the rows of a series, about, without its labels.
 pub(crate) fn bytes_of_rows(rows: &[FoundRow]) -> usize {
-    let nth = [Nth::First].into_iter().chain(std::iter::repeat(Nth::Other));
-    rows.iter().zip(nth).map(|(row, nth)| row.bytes(nth)).sum()
+    rows.iter().enumerate().map(|(nth, row)| row.bytes(nth == 0)).sum()
 }
 
 /// A partition of `data_points`.
@@ -67,15 +58,12 @@ impl FoundRow {
         self.row.key(self.row_time).expect("rows without a key are not found")
     }
 
-    /// Bytes of memory, about, without the labels of the series.
-    pub(crate) fn bytes(&self, nth: Nth) -> usize {
+    /// Bytes of memory, about, without the labels of the series, which the first row shares.
+    pub(crate) fn bytes(&self, is_first: bool) -> usize {
         // Growing lists may have twice the capacity that they need.
         let place = 2 * size_of::<Self>();
-        match nth {
-            Nth::First => place,
-            // This may be the last reference to the row.
-            Nth::Other => place + self.row.bytes(),
-        }
+        // This may be the last reference to another row.
+        if is_first { place } else { place + self.row.bytes() }
     }
 
     /// The partition key before it is encoded.

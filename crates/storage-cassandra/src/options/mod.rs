@@ -34,7 +34,7 @@ pub enum Replication {
 }
 
 /// Settings of a [`CassandraStore`](crate::CassandraStore).
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// `host:port` of some nodes; the driver finds the others.
     pub contact_points: Vec<String>,
@@ -140,24 +140,6 @@ impl Default for Options {
             expected_cluster: None,
             left_out: None,
         }
-    }
-}
-
-impl fmt::Debug for Options {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
-            .field("contact_points", &self.contact_points)
-            .field("keyspace", &self.keyspace)
-            .field("replication", &self.replication)
-            .field("local_datacenter", &self.local_datacenter)
-            .field("credentials", &self.credentials)
-            .field("tls", &self.tls)
-            .field("request_timeout", &self.request_timeout)
-            .field("read_consistency", &self.read_consistency)
-            .field("write_consistency", &self.write_consistency)
-            .field("ttl_seconds", &self.ttl_seconds)
-            .field("ttl_by_metric", &self.ttl_by_metric)
-            .finish_non_exhaustive()
     }
 }
 

@@ -17,7 +17,7 @@ use crate::index::series_index::SeriesIndex;
 use crate::index::tag_index::document::{
     ADAPTERS, Adapter, DOCUMENT, DOCUMENT_KEY, Document, FORMAT, SERVICE, TagState, decode, encode,
 };
-use crate::index::tag_index::steps::{self, Opening};
+use crate::index::tag_index::steps;
 use crate::options::Role;
 use promkairos_model::ShownTime;
 use promkairos_storage::StoreError;
@@ -26,11 +26,6 @@ use promkairos_storage::StoreError;
 const STEPS_A_LOOK: usize = 8;
 /// Shortest time for which an adapter counts as running after its last look.
 const LEAST_LEASE: Duration = Duration::from_secs(60);
-
-/// A write that relies on index rows, until it is dropped.
-pub(crate) struct WriteInProgress<'a> {
-    _gate: RwLockReadGuard<'a, ()>,
-}
 
 /// The document in the keyspace.
 #[derive(Default)]
@@ -82,11 +77,11 @@ impl SeriesIndex {
     }
 
     /// Begins a write: the set of index rows that it must write is fixed until the result is dropped.
-    pub(crate) async fn begin_write(&self) -> Result<WriteInProgress<'_>, StoreError> {
+    pub(crate) async fn begin_write(&self) -> Result<RwLockReadGuard<'_, ()>, StoreError> {
         loop {
             let gate = self.gate.read().await;
             if self.is_leased() || !self.takes_part() {
-                return Ok(WriteInProgress { _gate: gate });
+                return Ok(gate);
             }
             drop(gate);
             self.look().await?;
@@ -183,10 +178,10 @@ impl SeriesIndex {
         if openings.is_empty() {
             return Ok(None);
         }
-        let mut next = document.clone();
-        next.version += 1;
+        let version = document.version + 1;
+        let mut next = Document { version, ..document.clone() };
         let mut is_any_opened = false;
-        for Opening { metric, tag } in openings {
+        for (metric, tag) in openings {
             let from = match self.first_new_window(&metric).await {
                 // Its windows are read from `row_keys` meanwhile.
                 Err(Failure::Unread(why)) => {
@@ -208,7 +203,7 @@ impl SeriesIndex {
             );
             if let Some(entry) = next.entry_mut(&metric, &tag) {
                 (entry.state, entry.from) = (TagState::Readable, Some(from));
-                entry.since = next_version(document);
+                entry.since = version;
             }
         }
         Ok(is_any_opened.then_some(next))
@@ -333,8 +328,4 @@ impl SeriesIndex {
         }
         self.look().await
     }
-}
-
-fn next_version(document: &Document) -> u64 {
-    document.version + 1
 }

@@ -24,15 +24,6 @@ const PAIRS_AT_ONCE: usize = 32;
 /// Rows of one partition deleted at the same time.
 const ROWS_AT_ONCE: usize = 32;
 
-/// What to do with rows that are found.
-#[derive(Debug, Clone, Copy)]
-enum Fate {
-    /// Delete them with this stamp.
-    Deleted { stamp: i64 },
-    /// Only count them.
-    Counted,
-}
-
 /// Type, hash and tags of a row that has our cell.
 pub(crate) type OurRow = (String, i32, BTreeMap<String, String>);
 
@@ -47,7 +38,7 @@ impl SeriesIndex {
         if self.statements.tags.rows.is_none() {
             return Ok(());
         }
-        self.visit_tag_rows(key, deleted, Fate::Deleted { stamp }).await.map(drop)
+        self.visit_tag_rows(key, deleted, Some(stamp)).await.map(drop)
     }
 
     /// Counts the tag rows that lead to these rows of a window.
@@ -57,7 +48,7 @@ impl SeriesIndex {
         rows: &[RowKey],
     ) -> Result<u64, StoreError> {
         match self.has_tag_rows().await? {
-            true => self.visit_tag_rows(key, rows, Fate::Counted).await,
+            true => self.visit_tag_rows(key, rows, None).await,
             false => Ok(0),
         }
     }
@@ -70,12 +61,12 @@ impl SeriesIndex {
         }
     }
 
-    /// Visits the tag rows that lead to these rows of a window. Returns their count.
+    /// Counts the tag rows that lead to these rows of a window, and deletes them if a stamp is given.
     async fn visit_tag_rows(
         &self,
         key: WindowKey<'_>,
         rows: &[RowKey],
-        fate: Fate,
+        delete: Option<i64>,
     ) -> Result<u64, StoreError> {
         type Tags<'a> = BTreeMap<&'a str, &'a str>;
         let rows: HashSet<(&str, Tags<'_>)> =
@@ -89,7 +80,7 @@ impl SeriesIndex {
                 let tags: Tags<'_> = tags.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
                 rows.contains(&(data_type.as_str(), tags))
             };
-            async move { self.visit_pair(key, &pair, fate, is_meant).await }.boxed()
+            async move { self.visit_pair(key, &pair, delete, is_meant).await }.boxed()
         };
         let visited = all(PAIRS_AT_ONCE, Box::new(pairs.into_iter().map(visit))).await?;
         Ok(visited.into_iter().sum())
@@ -124,12 +115,13 @@ impl SeriesIndex {
         Ok(if self.has_tag_rows().await? { pairs_of(rows).len() as u64 } else { 0 })
     }
 
-    /// Visits the tag rows of a pair of a window that we wrote and `is_meant` selects. Returns their count.
+    /// Counts the tag rows of a pair of a window that we wrote and `is_meant` selects, and deletes them if a stamp is
+    /// given.
     async fn visit_pair(
         &self,
         key: WindowKey<'_>,
         pair: &str,
-        fate: Fate,
+        delete: Option<i64>,
         is_meant: impl Fn(&OurRow) -> bool,
     ) -> Result<u64, StoreError> {
         let select = &self.statements.tag_rows()?.select_pair;
@@ -142,7 +134,7 @@ impl SeriesIndex {
                 }
             }
             visited += rows.len() as u64;
-            if let Fate::Deleted { stamp } = fate {
+            if let Some(stamp) = delete {
                 self.delete_cells(key, pair, &rows, stamp).await?;
             }
         }

@@ -9,13 +9,6 @@ use crate::index::tag_index::document::{
     ALL, Adapter, Configured, Document, Entry, TagState, pairs,
 };
 
-/// A tag that can be opened for readers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Opening {
-    pub(crate) metric: String,
-    pub(crate) tag: String,
-}
-
 /// The document after configured tags were added and tags that no adapter configures were retired.
 /// None when nothing is to be done.
 pub(crate) fn next(
@@ -62,13 +55,13 @@ pub(crate) fn next(
     (next.metrics != document.metrics).then_some(next)
 }
 
-/// The tags that every running adapter writes and that can be opened for readers.
-pub(crate) fn openings(document: &Document, adapters: &[Adapter]) -> Vec<Opening> {
+/// The tags that every running adapter writes and that can be opened for readers, with their metrics.
+pub(crate) fn openings(document: &Document, adapters: &[Adapter]) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for (metric, tags) in &document.metrics {
         for (tag, entry) in tags {
             if entry.state == TagState::Writing && have_all_seen(adapters, entry.since) {
-                found.push(Opening { metric: metric.clone(), tag: tag.clone() });
+                found.push((metric.clone(), tag.clone()));
             }
         }
     }
