@@ -4,13 +4,13 @@
 //! whole line except its reason identifies the point. After a failed write or sync the file is rewritten. The
 //! layout is in `docs/FORMAT.md`. Nothing here is ever read back into a store.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::Serialize;
 
 use promkairos_kairos::DataType;
 use promkairos_model::{Labels, METRIC_NAME};
@@ -42,10 +42,10 @@ struct Lines {
 }
 
 /// A point that is refused.
-#[derive(serde::Serialize)]
+#[derive(Serialize)]
 pub(crate) struct RefusedPoint<'a> {
     metric: &'a str,
-    tags: Tags<'a>,
+    tags: BTreeMap<&'a str, &'a str>,
     timestamp: i64,
     data_type: &'a str,
     value: CellText<'a>,
@@ -66,7 +66,7 @@ impl<'a> RefusedPoint<'a> {
         let stamp = (*data_type != DataType::PromExemplar).then_some(stamp);
         Self {
             metric: labels.get(METRIC_NAME),
-            tags: Tags(labels),
+            tags: labels.iter().filter(|(name, _)| *name != METRIC_NAME).collect(),
             timestamp,
             data_type: data_type.as_str(),
             value,
@@ -82,46 +82,21 @@ impl<'a> RefusedPoint<'a> {
     }
 }
 
-/// All labels except the name.
-struct Tags<'a>(&'a Labels);
-
-impl Serialize for Tags<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let tags = self.0.iter().filter(|(name, _)| *name != METRIC_NAME);
-        let mut map = serializer.serialize_map(None)?;
-        for (name, value) in tags {
-            map.serialize_entry(name, value)?;
-        }
-        map.end()
-    }
-}
-
 /// A finite double as a number, any other cell in hex, and a point without a cell as text.
+#[derive(Serialize)]
+#[serde(untagged)]
 pub(crate) enum CellText<'a> {
     Number(f64),
-    Hex(&'a [u8]),
+    Hex(String),
     Text(&'a str),
 }
 
-impl<'a> CellText<'a> {
+impl CellText<'_> {
     /// The text of a value in the encoding of its cell.
-    pub(crate) fn of(data_type: &DataType, value: &'a [u8]) -> Self {
+    pub(crate) fn of(data_type: &DataType, value: &[u8]) -> Self {
         match (data_type, value.try_into()) {
             (DataType::Double, Ok(bytes)) => Self::Number(f64::from_be_bytes(bytes)),
-            _ => Self::Hex(value),
-        }
-    }
-}
-
-impl Serialize for CellText<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Number(number) => serializer.serialize_f64(*number),
-            Self::Text(text) => serializer.serialize_str(text),
-            Self::Hex(bytes) => {
-                let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-                serializer.serialize_str(&hex)
-            }
+            _ => Self::Hex(value.iter().map(|byte| format!("{byte:02x}")).collect()),
         }
     }
 }

@@ -22,11 +22,12 @@ use crate::cql::stamp::now_ms;
 use crate::index::index_row::each_checked_row;
 use crate::index::series_index::SeriesIndex;
 use crate::index::tag_index::document::{ALL, Entry, JOBS, TagState, decode, encode};
+use crate::index::tag_index::lookup::{TagRow, owned};
 use crate::index::tag_index::writer::Tagged;
 use crate::index::window::{Window, WindowKey};
 use crate::store::CassandraStore;
+use promkairos_kairos::TableName;
 use promkairos_kairos::index::single_tag_pair;
-use promkairos_kairos::{DataType, TableName};
 use promkairos_model::TimeRange;
 use promkairos_storage::StoreError;
 
@@ -39,12 +40,8 @@ const KEPT_SECONDS: i32 = 24 * 3600;
 /// How often jobs of others are looked for.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// A row of `row_keys` as it was read: type, tags, TTL.
-struct RowToDo {
-    data_type: DataType,
-    tags: Vec<(String, String)>,
-    ttl: i32,
-}
+/// A row of `row_keys` as it was read, and its TTL.
+type RowToDo = (TagRow, i32);
 
 impl CassandraStore {
     /// Starts to build or drop the index of a metric (`*` = of all), at most `rows_per_second` rows
@@ -315,10 +312,8 @@ impl SeriesIndex {
     fn rows_to_do(page: &Rows) -> Result<Vec<RowToDo>, StoreError> {
         let mut rows = Vec::new();
         each_checked_row(page, |row| {
-            let tags = row.tags.iter().map(|(name, value)| ((*name).into(), (*value).into()));
             // A row of KairosDB does not say when it expires: ours must not expire before.
-            let ttl = row.ttl.unwrap_or(0);
-            rows.push(RowToDo { data_type: row.data_type, tags: tags.collect(), ttl });
+            rows.push((owned(row.data_type, row.tags), row.ttl.unwrap_or(0)));
         })?;
         Ok(rows)
     }
@@ -332,7 +327,11 @@ impl SeriesIndex {
         let Some(indexed) = self.indexed_tags(key.metric) else {
             return Err(StoreError::Invalid(format!("{} is no longer indexed", key.metric)));
         };
-        let tagged: Vec<Tagged<'_>> = rows.iter().zip(0..).map(RowToDo::tagged).collect();
+        let rows = (0..).zip(rows).map(|(series, ((data_type, tags), ttl))| {
+            let tags = tags.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            Tagged { series, data_type, tags, ttl: *ttl }
+        });
+        let tagged: Vec<Tagged<'_>> = rows.collect();
         let deadline = self.cql.executor.deadline();
         let refused = self.write_tag_rows(key, &tagged, &indexed, deadline).await?;
         if let Some(why) = refused.values().next() {
@@ -358,7 +357,7 @@ impl SeriesIndex {
                 _ => Err(StoreError::Invalid(format!("{metric} is indexed again"))),
             };
         }
-        for (name, value) in rows.iter().flat_map(|row| &row.tags) {
+        for (name, value) in rows.iter().flat_map(|((_, tags), _)| tags) {
             let pair = single_tag_pair(name, value);
             if done.contains(&pair) {
                 continue;
@@ -400,12 +399,5 @@ impl SeriesIndex {
         (job.owner, job.touched) = (self.tags.id.clone(), now_ms());
         let ttl = if job.state == JobState::Running { 0 } else { KEPT_SECONDS };
         self.put_state(JOBS, metric, encode(&job), ttl).await
-    }
-}
-
-impl RowToDo {
-    fn tagged((row, series): (&Self, u32)) -> Tagged<'_> {
-        let tags = row.tags.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        Tagged { series, data_type: &row.data_type, tags, ttl: row.ttl }
     }
 }

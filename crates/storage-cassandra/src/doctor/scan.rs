@@ -31,14 +31,11 @@ const MOST_PAGES: u32 = 20;
 
 /// A row of a scan.
 pub(super) trait ScanRow: for<'f, 'm> DeserializeRow<'f, 'm> {
-    /// The token of its partition.
-    fn token(&self) -> i64;
-    /// Identifies the row within its partition.
-    fn identity(&self) -> Identity;
-    /// The metric; empty where the row has none.
-    fn metric(&self) -> &str;
-    /// The partition, as text for people.
-    fn partition(&self) -> String;
+    /// The token of its partition, and what identifies the row within it.
+    fn position(&self) -> (i64, Identity);
+
+    /// The metric, empty where the row has none; and the partition, as text for people.
+    fn partition(&self) -> (&str, String);
     /// Whether the check reads each partition as a whole later on, and then reports its tombstones.
     fn is_read_later(_doctor: &Doctor) -> bool {
         false
@@ -102,16 +99,17 @@ impl<'a, R: ScanRow> Pages<'a, R> {
             let known = self.left.last_mut().map(|(_, known)| std::mem::take(known));
             let known = known.unwrap_or_default();
             for row in &rows {
+                let (token, identity) = row.position();
                 let of_partition = match &mut self.at {
-                    Some((token, known)) if *token == row.token() => known,
-                    at => &mut at.insert((row.token(), HashSet::new())).1,
+                    Some((last, known)) if *last == token => known,
+                    at => &mut at.insert((token, HashSet::new())).1,
                 };
                 if of_partition.len() < MOST_KNOWN {
-                    of_partition.insert(row.identity());
+                    of_partition.insert(identity);
                 }
             }
             if !known.is_empty() {
-                rows.retain(|row| !known.contains(&row.identity()));
+                rows.retain(|row| !known.contains(&row.position().1));
             }
             if next.is_none() {
                 self.left.pop();
@@ -161,7 +159,7 @@ impl<'a, R: ScanRow> Pages<'a, R> {
     /// Reads each partition of a page by itself.
     async fn probe(&mut self, rows: &[R], part: &mut Part) -> Result<(), StoreError> {
         for row in rows {
-            let token = row.token();
+            let (token, _) = row.position();
             if self.probed == Some(token) || self.probes >= MOST_PROBES {
                 continue;
             }
@@ -170,7 +168,8 @@ impl<'a, R: ScanRow> Pages<'a, R> {
             let tombstones = self.tombstones_of(token).await?;
             if tombstones >= self.doctor.many_tombstones {
                 let what = format!("a page of 1,000 rows passes over {tombstones} tombstones");
-                self.report(part, row.metric(), &row.partition(), &what);
+                let (metric, partition) = row.partition();
+                self.report(part, metric, &partition, &what);
             }
         }
         Ok(())

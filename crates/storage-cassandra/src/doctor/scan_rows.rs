@@ -47,23 +47,16 @@ pub(super) type TagScanRow = (
 pub(super) type LegacyScanRow = (Vec<u8>, Vec<u8>, i64);
 
 impl ScanRow for DataScanRow {
-    fn token(&self) -> i64 {
-        self.1
+    fn position(&self) -> (i64, Identity) {
+        (self.1, Identity::of(&[]))
     }
 
-    fn identity(&self) -> Identity {
-        Identity::of(&[])
-    }
-
-    fn metric(&self) -> &str {
-        ""
-    }
-
-    fn partition(&self) -> String {
-        match RowKey::decode(&self.0) {
+    fn partition(&self) -> (&str, String) {
+        let shown = match RowKey::decode(&self.0) {
             Ok(key) => Shown(&key).to_string(),
             Err(_) => Cut(&self.0.escape_ascii().to_string()).to_string(),
-        }
+        };
+        ("", shown)
     }
 
     fn is_read_later(doctor: &Doctor) -> bool {
@@ -72,75 +65,45 @@ impl ScanRow for DataScanRow {
 }
 
 impl ScanRow for TimeScanRow {
-    fn token(&self) -> i64 {
-        self.3
+    fn position(&self) -> (i64, Identity) {
+        (self.3, Identity::of(&[self.1.as_bytes()]).with(self.2.0))
     }
 
-    fn identity(&self) -> Identity {
-        Identity::of(&[self.1.as_bytes()]).with(self.2.0)
-    }
-
-    fn metric(&self) -> &str {
-        &self.0
-    }
-
-    fn partition(&self) -> String {
-        Cut(&ShownMetric(&self.0).to_string()).to_string()
+    fn partition(&self) -> (&str, String) {
+        (&self.0, Cut(&ShownMetric(&self.0).to_string()).to_string())
     }
 }
 
 impl ScanRow for RowKeyScanRow {
-    fn token(&self) -> i64 {
-        self.9
+    fn position(&self) -> (i64, Identity) {
+        (self.9, identity_of(self.3.as_ref(), self.4.as_ref()))
     }
 
-    fn identity(&self) -> Identity {
-        identity_of(self.3.as_ref(), self.4.as_ref())
-    }
-
-    fn metric(&self) -> &str {
-        &self.0
-    }
-
-    fn partition(&self) -> String {
-        shown_window(&self.0, &self.1, self.2)
+    fn partition(&self) -> (&str, String) {
+        (&self.0, shown_window(&self.0, &self.1, self.2))
     }
 }
 
 impl ScanRow for TagScanRow {
-    fn token(&self) -> i64 {
-        self.8
+    fn position(&self) -> (i64, Identity) {
+        let row = identity_of(self.5.as_ref(), self.6.as_ref());
+        (self.8, row.with(self.4.map_or(i64::MIN, i64::from)))
     }
 
-    fn identity(&self) -> Identity {
-        identity_of(self.5.as_ref(), self.6.as_ref()).with(self.4.map_or(i64::MIN, i64::from))
-    }
-
-    fn metric(&self) -> &str {
-        &self.0
-    }
-
-    fn partition(&self) -> String {
-        let pair = Printable(&self.3).to_string();
-        format!("{}, {}", shown_window(&self.0, &self.1, self.2), Cut(&pair))
+    fn partition(&self) -> (&str, String) {
+        let (window, pair) =
+            (shown_window(&self.0, &self.1, self.2), Printable(&self.3).to_string());
+        (&self.0, format!("{window}, {}", Cut(&pair)))
     }
 }
 
 impl ScanRow for LegacyScanRow {
-    fn token(&self) -> i64 {
-        self.2
+    fn position(&self) -> (i64, Identity) {
+        (self.2, Identity::of(&[&self.1]))
     }
 
-    fn identity(&self) -> Identity {
-        Identity::of(&[&self.1])
-    }
-
-    fn metric(&self) -> &str {
-        ""
-    }
-
-    fn partition(&self) -> String {
-        Cut(&self.0.escape_ascii().to_string()).to_string()
+    fn partition(&self) -> (&str, String) {
+        ("", Cut(&self.0.escape_ascii().to_string()).to_string())
     }
 }
 

@@ -130,6 +130,20 @@ impl PlannedCell {
 }
 
 impl PlannedSeries {
+    /// A series without points, at this position in the request.
+    fn new(labels: Labels, identity: Identity, index: u32) -> Self {
+        Self {
+            labels,
+            identity,
+            index,
+            first: i64::MAX,
+            samples: 0,
+            histograms: 0,
+            exemplars: 0,
+            refused: None,
+        }
+    }
+
     /// Why no row can hold the series.
     pub(crate) fn refused(&self) -> String {
         self.refused.as_ref().map(ToString::to_string).unwrap_or_default()
@@ -154,16 +168,7 @@ impl Plan {
                 cells: 0..0,
                 key: 0..0,
             });
-            plan.series.push(PlannedSeries {
-                identity,
-                labels: row.labels,
-                index: series,
-                first: i64::MAX,
-                samples: 0,
-                histograms: 0,
-                exemplars: 0,
-                refused: None,
-            });
+            plan.series.push(PlannedSeries::new(row.labels, identity, series));
         }
         plan
     }

@@ -146,16 +146,8 @@ impl Planner {
         let slot = self.plan.series.len() as u32;
         let refused = refusal(&labels);
         self.slots.insert(identity, slot);
-        self.plan.series.push(PlannedSeries {
-            labels,
-            identity,
-            index,
-            first: i64::MAX,
-            samples: 0,
-            histograms: 0,
-            exemplars: 0,
-            refused,
-        });
+        let series = PlannedSeries::new(labels, identity, index);
+        self.plan.series.push(PlannedSeries { refused, ..series });
         slot
     }
 
