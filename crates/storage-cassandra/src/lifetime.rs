@@ -65,8 +65,7 @@ impl Lifetimes {
         now: i64,
     ) -> Result<Self, OptionsError> {
         let (patterns, mode) = (patterns(by_metric)?, self.mode.clone());
-        let (index_extra, width) = (self.index_extra, self.width);
-        let renewed = Self { of_others, patterns, index_extra, width, last: NEVER, mode };
+        let renewed = Self { of_others, patterns, mode, last: NEVER, ..*self };
         let mut renewed = renewed.checked()?;
         renewed.limit(now)?;
         Ok(renewed)

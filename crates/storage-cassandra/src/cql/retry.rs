@@ -119,10 +119,8 @@ pub(crate) fn rows_of_page(why: &str) -> Option<i32> {
 }
 
 fn judge_invalid(why: &str) -> Verdict {
-    if why.starts_with(TOO_LARGE_PAGE) {
-        return Verdict::Refused;
-    }
-    if TOO_LARGE.iter().chain(&TOO_MANY_KEYS).any(|beginning| why.starts_with(beginning)) {
+    let refusals = TOO_LARGE.iter().chain(&TOO_MANY_KEYS).chain([&TOO_LARGE_PAGE]);
+    if refusals.into_iter().any(|beginning| why.starts_with(beginning)) {
         Verdict::Refused
     } else {
         Verdict::Broken

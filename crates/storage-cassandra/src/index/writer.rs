@@ -14,7 +14,9 @@ use crate::cql::failure::Failure;
 use crate::cql::stamp::now_ms;
 use crate::identity::Identity;
 use crate::index::index_row::{IndexRow, row_identity};
-use crate::index::memory::{Asked, Known, KnownWindow, Missing, UNUSED, Used, recheck_since};
+use crate::index::memory::{
+    Asked, Expiry, Known, KnownWindow, Missing, UNUSED, Used, recheck_since,
+};
 use crate::index::series_index::SeriesIndex;
 use crate::index::tag_index::writer::Tagged;
 use crate::index::window::WindowKey;
@@ -33,6 +35,8 @@ const BATCHES_AT_ONCE: usize = 8;
 
 /// The rows of a plan that share a window.
 struct Demand<'a> {
+    plan: &'a Plan,
+    deadline: Deadline,
     key: WindowKey<'a>,
     window: Arc<KnownWindow>,
     /// TTL of its data in seconds; 0 = for ever.
@@ -41,6 +45,13 @@ struct Demand<'a> {
     over: Over,
     rows: Vec<&'a PlannedRow>,
     asked: Vec<Asked>,
+}
+
+impl Demand<'_> {
+    /// The labels of the series of a row.
+    fn labels(&self, row: &PlannedRow) -> &Labels {
+        &self.plan.series[row.series as usize].labels
+    }
 }
 
 impl SeriesIndex {
@@ -52,9 +63,9 @@ impl SeriesIndex {
         ttls: &[u32],
         deadline: Deadline,
     ) -> Result<RefusedSeries, StoreError> {
-        let mut demands = self.demands(plan, ttls);
+        let mut demands = self.demands(plan, ttls, deadline);
         demands.retain(|demand| self.may_miss(demand));
-        let ensure = move |demand| self.ensure_window(plan, demand, deadline).boxed();
+        let ensure = move |demand| self.ensure_window(demand).boxed();
         let refused = all(WINDOWS_AT_ONCE, Box::new(demands.into_iter().map(ensure))).await?;
         self.cql.executor.metrics.index_rows_remembered.set(self.memory.len() as i64);
         Ok(refused.into_iter().flatten().collect())
@@ -73,6 +84,8 @@ impl SeriesIndex {
         let plan = Plan::of_index_rows(rows, key.row_time);
         let asked = plan.rows.iter().map(|row| asked_for(&plan, row, UNUSED));
         let demand = Demand {
+            plan: &plan,
+            deadline: self.cql.executor.deadline(),
             key,
             window: self.memory.window(key),
             ttl: self.lifetimes().of(key.metric),
@@ -81,19 +94,23 @@ impl SeriesIndex {
             asked: asked.collect(),
         };
         if self.may_miss(&demand) {
-            self.ensure_window(&plan, demand, self.cql.executor.deadline()).await?;
+            self.ensure_window(demand).await?;
         }
         Ok(())
     }
 
     fn may_miss(&self, demand: &Demand<'_>) -> bool {
-        let needed = self.lifetimes().index_needed(demand.ttl, demand.over, now_ms() / 1000);
         let since = recheck_since(self.options.index_recheck);
-        let missing = demand.window.missing(&demand.asked, needed, since);
+        let missing = demand.window.missing(&demand.asked, self.needed(demand), since);
         missing.is_none_or(|missing| !missing.is_empty())
     }
 
-    fn demands<'a>(&self, plan: &'a Plan, ttls: &[u32]) -> Vec<Demand<'a>> {
+    /// Until when the index rows must last.
+    fn needed(&self, demand: &Demand<'_>) -> Expiry {
+        self.lifetimes().index_needed(demand.ttl, demand.over, now_ms() / 1000)
+    }
+
+    fn demands<'a>(&self, plan: &'a Plan, ttls: &[u32], deadline: Deadline) -> Vec<Demand<'a>> {
         let now = self.options.clock.now_ms() / 1000;
         let mut windows: HashMap<Identity, Demand<'a>> = HashMap::new();
         for row in &plan.rows {
@@ -105,6 +122,8 @@ impl SeriesIndex {
             };
             let id = key.identity();
             let demand = windows.entry(id).or_insert_with(|| Demand {
+                plan,
+                deadline,
                 key,
                 window: self.memory.window(key),
                 ttl: ttls[row.series as usize],
@@ -118,13 +137,8 @@ impl SeriesIndex {
         windows.into_values().collect()
     }
 
-    async fn ensure_window(
-        &self,
-        plan: &Plan,
-        demand: Demand<'_>,
-        deadline: Deadline,
-    ) -> Result<RefusedSeries, StoreError> {
-        let needed = self.lifetimes().index_needed(demand.ttl, demand.over, now_ms() / 1000);
+    async fn ensure_window(&self, demand: Demand<'_>) -> Result<RefusedSeries, StoreError> {
+        let needed = self.needed(&demand);
         let since = recheck_since(self.options.index_recheck);
         let missing = {
             let _one = demand.window.reading.lock().await;
@@ -133,7 +147,7 @@ impl SeriesIndex {
                 None => {
                     let known = match self.memory.is_deleting(demand.key.identity()) {
                         true => Known::default(),
-                        false => self.read_window(demand.key, deadline).await?,
+                        false => self.read_window(demand.key, demand.deadline).await?,
                     };
                     self.answers.outdate();
                     demand.window.learn(known);
@@ -149,8 +163,8 @@ impl SeriesIndex {
                 }
             }
         };
-        let row_keys = self.write_row_keys(plan, &demand, &missing, deadline);
-        let leading = self.write_leading(&demand, &missing, deadline);
+        let row_keys = self.write_row_keys(&demand, &missing);
+        let leading = self.write_leading(&demand, &missing);
         let written = match demand.over {
             Over::Accepted => futures::try_join!(row_keys, leading).map(|(refused, ())| refused),
             // The tag index takes rows behind the last row time of a metric for new, so no row may
@@ -166,26 +180,22 @@ impl SeriesIndex {
     /// Writes the missing rows of `row_keys`, in batches.
     async fn write_row_keys(
         &self,
-        plan: &Plan,
         demand: &Demand<'_>,
         missing: &Missing,
-        deadline: Deadline,
     ) -> Result<RefusedSeries, Failure> {
         let batches = missing.row_keys.chunks(ROWS_A_BATCH);
-        let write = move |rows| self.write_row_key_batch(plan, demand, rows, deadline).boxed();
+        let write = move |rows| self.write_row_key_batch(demand, rows).boxed();
         let refused = all(BATCHES_AT_ONCE, Box::new(batches.map(write))).await?;
         Ok(refused.into_iter().flatten().collect())
     }
 
     async fn write_row_key_batch(
         &self,
-        plan: &Plan,
         demand: &Demand<'_>,
         rows: &[usize],
-        deadline: Deadline,
     ) -> Result<RefusedSeries, StoreError> {
         let (ttl, expiry) = self.lifetimes().of_index(demand.ttl, demand.over, now_ms() / 1000);
-        let mut refused = self.write_tags_of(plan, demand, (rows, ttl), deadline).await?;
+        let mut refused = self.write_tags_of(demand, rows, ttl).await?;
         let rows: Vec<usize> = rows
             .iter()
             .copied()
@@ -200,19 +210,19 @@ impl SeriesIndex {
             .iter()
             .map(|at| {
                 let row = demand.rows[*at];
-                let tags = tags_of(&plan.series[row.series as usize].labels);
+                let tags = tags_of(demand.labels(row));
                 let mtime = self.mtimes.next(stamp);
                 (stamp, ttl, mtime, metric, table_name, row_time, row.data_type.as_str(), tags)
             })
             .collect();
         let insert = &self.statements.row_keys.insert;
         let spoilt: HashMap<usize, String> =
-            self.cql.executor.insert(insert, &values, deadline).await?.into_iter().collect();
+            self.cql.executor.insert(insert, &values, demand.deadline).await?.into_iter().collect();
         let written = rows.iter().enumerate().filter(|(at, _)| !spoilt.contains_key(at));
         let written: Vec<usize> = written.map(|(_, row)| *row).collect();
         self.answers.outdate();
         demand.window.remember_row_keys(written.iter().map(|at| demand.asked[*at]), expiry);
-        self.show(plan, demand, &written);
+        self.show(demand, &written);
         let metrics = &self.cql.executor.metrics;
         metrics.index_rows_written.inc_by(written.len() as u64);
         if matches!(demand.over, Over::Window { .. }) {
@@ -225,10 +235,9 @@ impl SeriesIndex {
     /// Writes the tag index rows that some rows need, if their metric is indexed.
     async fn write_tags_of(
         &self,
-        plan: &Plan,
         demand: &Demand<'_>,
-        (rows, ttl): (&[usize], i32),
-        deadline: Deadline,
+        rows: &[usize],
+        ttl: i32,
     ) -> Result<RefusedSeries, StoreError> {
         let Some(indexed) = self.indexed_tags(demand.key.metric) else {
             return Ok(RefusedSeries::new());
@@ -237,38 +246,32 @@ impl SeriesIndex {
             .iter()
             .map(|at| demand.rows[*at])
             .map(|row| {
-                let tags = tags_of(&plan.series[row.series as usize].labels);
+                let tags = tags_of(demand.labels(row));
                 Tagged { series: row.series, data_type: &row.data_type, tags, ttl }
             })
             .collect();
-        self.write_tag_rows(demand.key, &tagged, &indexed, deadline).await
+        self.write_tag_rows(demand.key, &tagged, &indexed, demand.deadline).await
     }
 
     /// Makes written rows visible to readers of this process.
-    fn show(&self, plan: &Plan, demand: &Demand<'_>, rows: &[usize]) {
+    fn show(&self, demand: &Demand<'_>, rows: &[usize]) {
         let rows = rows.iter().map(|at| {
             let row = demand.rows[*at];
-            let labels = plan.series[row.series as usize].labels.clone();
-            IndexRow::of_series(labels, row.data_type.clone())
+            IndexRow::of_series(demand.labels(row).clone(), row.data_type.clone())
         });
         self.series.add(demand.key.identity(), rows);
     }
 
     /// Writes the rows that lead to a partition of `row_keys`: time index and name. [`Failure::Refused`] if Cassandra
     /// refuses either row.
-    async fn write_leading(
-        &self,
-        demand: &Demand<'_>,
-        missing: &Missing,
-        deadline: Deadline,
-    ) -> Result<(), Failure> {
+    async fn write_leading(&self, demand: &Demand<'_>, missing: &Missing) -> Result<(), Failure> {
         let (metric, table_name, row_time) = demand.key.values();
         let stamp = self.cql.stamps.for_index(now_ms());
         if missing.row_time {
             let (ttl, expiry) = self.lifetimes().of_index(demand.ttl, demand.over, now_ms() / 1000);
             let insert = &self.statements.row_times.insert;
             let values = (stamp, ttl, metric, table_name, row_time);
-            self.cql.executor.run(insert, values, deadline).await?;
+            self.cql.executor.run(insert, values, demand.deadline).await?;
             self.answers.outdate();
             demand.window.remember_row_time(expiry);
             self.cql.executor.metrics.index_rows_written.inc();
@@ -277,7 +280,7 @@ impl SeriesIndex {
             let list = StringIndexRow::key(demand.key.table_name);
             let insert = &self.statements.names.insert;
             let name = self.names.value(metric);
-            self.cql.executor.run(insert, (list, name, stamp), deadline).await?;
+            self.cql.executor.run(insert, (list, name, stamp), demand.deadline).await?;
             self.answers.outdate();
             demand.window.remember_name();
             self.cql.executor.metrics.index_rows_written.inc();

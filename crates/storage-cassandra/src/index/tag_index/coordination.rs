@@ -292,9 +292,7 @@ impl SeriesIndex {
         let text = rows.first::<(String, Option<String>)>()?.and_then(|(_, value)| value);
         let document = match &text {
             None => Document::default(),
-            Some(text) => decode(text).map_err(|error| {
-                StoreError::Invalid(format!("the state of the tag index in service_index: {error}"))
-            })?,
+            Some(text) => Document::parse(text)?,
         };
         Ok(Recorded { text, document })
     }

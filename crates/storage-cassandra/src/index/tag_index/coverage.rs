@@ -5,7 +5,7 @@ use scylla::client::session::Session;
 
 use crate::cql::once;
 use crate::index::tag_index::document::{
-    DOCUMENT, DOCUMENT_KEY, Document, Entry, SERVICE, TagState, decode,
+    DOCUMENT, DOCUMENT_KEY, Document, Entry, SERVICE, TagState,
 };
 use crate::options::Keyspace;
 use promkairos_storage::StoreError;
@@ -24,9 +24,7 @@ impl Coverage {
         let values = (SERVICE, DOCUMENT, DOCUMENT_KEY);
         let found: Vec<(Option<String>,)> = once::rows(session, &cql, values).await?;
         let Some((Some(text),)) = found.first() else { return Ok(Self::default()) };
-        decode(text).map(Self).map_err(|error| {
-            StoreError::Invalid(format!("the state of the tag index in service_index: {error}"))
-        })
+        Document::parse(text).map(Self)
     }
 
     /// Whether nothing is recorded.
@@ -60,7 +58,7 @@ mod tests {
         let text = "{\"format\":1,\"version\":7,\"metrics\":{\"m\":{\"host\":\
                     {\"state\":\"readable\",\"since\":5,\"from\":100,\"gaps\":[200]},\"dc\":\
                     {\"state\":\"retiring\",\"since\":5,\"from\":100}}}}";
-        let coverage = Coverage(decode(text).expect("valid"));
+        let coverage = Coverage(Document::parse(text).expect("valid"));
         for (tag, row_time, want) in [
             ("host", 99, Some(false)),
             ("host", 100, Some(true)),

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use promkairos_kairos::index::IndexedTags;
+use promkairos_storage::StoreError;
 
 /// `service` of all rows.
 pub(crate) const SERVICE: &str = "prometheus";
@@ -111,6 +112,13 @@ impl Default for Document {
 }
 
 impl Document {
+    /// The document with this text.
+    pub(crate) fn parse(text: &str) -> Result<Self, StoreError> {
+        decode(text).map_err(|error| {
+            StoreError::Invalid(format!("the state of the tag index in service_index: {error}"))
+        })
+    }
+
     /// How many tags are in a state.
     pub(crate) fn count(&self, state: TagState) -> usize {
         self.metrics.values().flat_map(BTreeMap::values).filter(|tag| tag.state == state).count()
