@@ -16,7 +16,7 @@ use crate::store::CassandraStore;
 use promkairos_kairos::RowSpec;
 use promkairos_kairos::index::MetadataRow;
 use promkairos_model::{Exemplar, Labels, Rejections, WriteOutcome};
-use promkairos_storage::{Flush, FlushOutcome, SeriesRun, StoreError};
+use promkairos_storage::{Flush, FlushOutcome, Result, SeriesRun};
 
 /// Points, or exemplars, planned at a time; a run is never cut. Each plan has its own deadline, so a flush of
 /// any size ends.
@@ -28,7 +28,7 @@ const FAMILIES_IN_TIME: usize = 1_000;
 
 impl CassandraStore {
     /// [`Store::ingest_flush`](promkairos_storage::Store::ingest_flush)
-    pub(crate) async fn flush(&self, flush: Flush<'_>) -> Result<FlushOutcome, StoreError> {
+    pub(crate) async fn flush(&self, flush: Flush<'_>) -> Result<FlushOutcome> {
         let mut late = LateWrites::default();
         let absorbed = self.flush_all(flush, &mut late).await;
         let raised = self.epochs.end_late_writes(late).await;
@@ -37,11 +37,7 @@ impl CassandraStore {
         Ok(absorbed)
     }
 
-    async fn flush_all(
-        &self,
-        flush: Flush<'_>,
-        late: &mut LateWrites,
-    ) -> Result<FlushOutcome, StoreError> {
+    async fn flush_all(&self, flush: Flush<'_>, late: &mut LateWrites) -> Result<FlushOutcome> {
         let Flush { runs, exemplars, metadata, pace, .. } = flush;
         let mut absorbed = FlushOutcome::default();
         let (mut runs, mut done) = (runs.peekable(), 0);
@@ -80,7 +76,7 @@ impl CassandraStore {
         plan: Plan,
         late: &mut LateWrites,
         absorbed: &mut FlushOutcome,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         // Checked for each plan: a flush may take long.
         self.cql.skew.check()?;
         let _gate = self.index.begin_write().await?;
@@ -108,7 +104,7 @@ impl CassandraStore {
         plan: &Plan,
         series: &RefusedSeries,
         rows: &[RefusedRow<'_>],
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64> {
         let labels = |slot: u32| &plan.series[slot as usize].labels;
         let mut lines = Vec::new();
         for point in &plan.unplaced {
@@ -188,7 +184,7 @@ fn in_pieces<T: Send>(
     })
 }
 
-fn add_run(planner: &mut Planner, run: SeriesRun) -> Result<(), StoreError> {
+fn add_run(planner: &mut Planner, run: SeriesRun) -> Result<()> {
     let slot = planner.series(run.labels, 0);
     for chunk in &run.chunks {
         for point in chunk.stamped_points() {

@@ -16,7 +16,7 @@ use crate::points::plan::Plan;
 use promkairos_kairos::RowSpec;
 use promkairos_model::limits::MAX_TTL_SECONDS;
 use promkairos_model::{METRIC_NAME, MatchOp, Matcher};
-use promkairos_storage::StoreError;
+use promkairos_storage::{Result, StoreError};
 
 /// The last expiry, in seconds since 1970, that 32 bits hold: 2038-01-19.
 const LAST_SECOND: Expiry = i32::MAX as i64 - 1;
@@ -207,7 +207,7 @@ async fn compatibility_mode(session: &Session) -> Option<String> {
 }
 
 /// Refuses settings that are known to be wrong without asking Cassandra: the times to live.
-pub fn check(options: &Options) -> Result<(), StoreError> {
+pub fn check(options: &Options) -> Result<()> {
     Lifetimes::new(options).map(drop).map_err(refused_option)
 }
 

@@ -16,7 +16,7 @@ use crate::cql::stamp::{now_ms, pause};
 use crate::identity::Identity;
 use promkairos_kairos::index::MetadataRow;
 use promkairos_model::{Metadata, with_parts_joined};
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// Families of metadata written at the same time.
 const FAMILIES_AT_ONCE: usize = 64;
@@ -31,7 +31,7 @@ struct MetadataStatements {
 }
 
 impl Preparer<'_> {
-    async fn metadata(&self) -> Result<MetadataStatements, StoreError> {
+    async fn metadata(&self) -> Result<MetadataStatements> {
         let table = self.options.keyspace.table("service_index");
         let insert = format!(
             "INSERT INTO {table} (service, service_key, key, mtime, value) \
@@ -60,7 +60,7 @@ impl MetadataStore {
         cql: &Arc<Cql>,
         on: &Preparer<'_>,
         missing: &[&str],
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         let statements = unless_missing(missing, "service_index", on.metadata()).await?;
         Ok(Self { cql: Arc::clone(cql), statements })
     }
@@ -70,7 +70,7 @@ impl MetadataStore {
         &self,
         rows: Vec<MetadataRow>,
         deadline: Deadline,
-    ) -> Result<Vec<Box<str>>, StoreError> {
+    ) -> Result<Vec<Box<str>>> {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
@@ -89,7 +89,7 @@ impl MetadataStore {
         row: &MetadataRow,
         stamp: i64,
         deadline: Deadline,
-    ) -> Result<Option<Box<str>>, StoreError> {
+    ) -> Result<Option<Box<str>>> {
         let (service, service_key) = (MetadataRow::SERVICE, MetadataRow::SERVICE_KEY);
         let values = (service, service_key, &*row.family, row.value(), stamp);
         let insert = &there(&self.statements, "service_index")?.insert;
@@ -108,7 +108,7 @@ impl MetadataStore {
         &self,
         family: Option<&str>,
         limit: usize,
-    ) -> Result<Vec<(String, Metadata)>, StoreError> {
+    ) -> Result<Vec<(String, Metadata)>> {
         let (service, service_key) = (MetadataRow::SERVICE, MetadataRow::SERVICE_KEY);
         let Some(statements) = &self.statements else { return Ok(Vec::new()) };
         let Some(family) = family else {
@@ -133,7 +133,7 @@ impl MetadataStore {
         select: &Prepared,
         values: impl scylla::serialize::row::SerializeRow,
         limit: usize,
-    ) -> Result<Vec<(String, Metadata)>, StoreError> {
+    ) -> Result<Vec<(String, Metadata)>> {
         let (mut all, mut pages) = (Vec::new(), self.cql.pages(select, values));
         'pages: while let Some(page) = pages.next().await? {
             for row in page.iter::<(&str, Option<&str>)>()? {

@@ -18,7 +18,7 @@ use crate::cql::failure::unavailable;
 use crate::index::series_index::SeriesIndex;
 use crate::options::Role;
 use crate::schema::spec;
-use promkairos_storage::{Starts, StoreError, Unsynced};
+use promkairos_storage::{Result, Starts, Unsynced};
 
 /// The nodes of an opened keyspace.
 pub(crate) struct Nodes {
@@ -37,11 +37,11 @@ impl Unsynced for Nodes {
         self.durability.copies
     }
 
-    async fn starts(&self) -> Result<Starts, StoreError> {
+    async fn starts(&self) -> Result<Starts> {
         starts(&self.index).await
     }
 
-    async fn start_over(&self) -> Result<(), StoreError> {
+    async fn start_over(&self) -> Result<()> {
         let (session, options) = (&self.index.cql.executor.session, &self.index.options);
         self.index.forget_all();
         // Without `spec` the next process to open the keyspace would take it for one of an old KairosDB.
@@ -69,7 +69,7 @@ impl Nodes {
     }
 }
 
-async fn starts(index: &SeriesIndex) -> Result<Starts, StoreError> {
+async fn starts(index: &SeriesIndex) -> Result<Starts> {
     const CQL: &str = "SELECT gossip_generation FROM system.local WHERE key = 'local'";
     let session = &index.cql.executor.session;
     let asked = nodes(session, &index.options).into_iter().map(|node| async move {

@@ -14,9 +14,9 @@ use serde::Serialize;
 
 use promkairos_kairos::DataType;
 use promkairos_model::{Labels, METRIC_NAME};
-use promkairos_storage::StoreError;
 use promkairos_storage::disk::replace;
 use promkairos_storage::log_files::{LogFile, LogFiles, write_all};
+use promkairos_storage::{Result, StoreError};
 
 /// Separates the point in a line from the reason. Inside a text its quotes would be escaped.
 const REASON: &str = r#","reason":"#;
@@ -109,7 +109,7 @@ impl Quarantine {
     }
 
     /// Writes to disk the lines that it lacks; each ends with `\n`. Returns the count of new lines.
-    pub async fn keep(&self, lines: Vec<String>) -> Result<u64, StoreError> {
+    pub async fn keep(&self, lines: Vec<String>) -> Result<u64> {
         let file = Arc::clone(&self.file);
         let kept = tokio::task::spawn_blocking(move || {
             let mut file = file.lock();

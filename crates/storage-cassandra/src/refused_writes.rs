@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::cql::failure::unavailable;
 use promkairos_model::WriteOutcome;
-use promkairos_storage::StoreError;
+use promkairos_storage::{Result, StoreError};
 
 /// Refusals are lasting when the first and the last are this far apart. A restart of a node usually takes less
 /// time, and senders repeat a refused write within seconds.
@@ -44,12 +44,7 @@ struct Refusals {
 
 impl RefusedWrites {
     /// Notes the result of a write.
-    pub(crate) fn note(
-        &self,
-        brings: Brings,
-        written: &Result<WriteOutcome, StoreError>,
-        now: Instant,
-    ) {
+    pub(crate) fn note(&self, brings: Brings, written: &Result<WriteOutcome>, now: Instant) {
         let mut refusals = self.0.lock();
         let error = match written {
             Ok(outcome) => {
@@ -68,7 +63,7 @@ impl RefusedWrites {
     }
 
     /// Fails while refusals are lasting.
-    pub(crate) fn check(&self, now: Instant) -> Result<(), StoreError> {
+    pub(crate) fn check(&self, now: Instant) -> Result<()> {
         let refusals = self.0.lock();
         let Some(Refusals { times, first, last, why, .. }) = &*refusals else { return Ok(()) };
         let (over, ago) = (last.duration_since(*first), now.duration_since(*last));

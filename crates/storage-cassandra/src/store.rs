@@ -35,8 +35,8 @@ use promkairos_model::{
 };
 use promkairos_storage::disk::Disk;
 use promkairos_storage::{
-    DeleteCost, ExemplarList, Flush, FlushOutcome, Limited, SelectHints, Selection, SeriesQuery,
-    Starts, Stats, Store, StoreError, Unsynced,
+    DeleteCost, ExemplarList, Flush, FlushOutcome, Limited, Result, SelectHints, Selection,
+    SeriesQuery, Starts, Stats, Store, Unsynced,
 };
 use promkairos_telemetry::CassandraMetrics;
 
@@ -67,10 +67,10 @@ pub struct CassandraStore {
 impl CassandraStore {
     /// Connects, verifies the keyspace or creates it, and prepares every statement.
     ///
-    /// Returns [`StoreError::Unavailable`] when Cassandra does not answer, [`StoreError::Denied`]
-    /// when it refuses the login, and [`StoreError::Invalid`] when a setting is not valid or the
+    /// Returns `StoreError::Unavailable` when Cassandra does not answer, `StoreError::Denied`
+    /// when it refuses the login, and `StoreError::Invalid` when a setting is not valid or the
     /// keyspace is not KairosDB's. Nothing is written then.
-    pub async fn open(options: Options, metrics: CassandraMetrics) -> Result<Self, StoreError> {
+    pub async fn open(options: Options, metrics: CassandraMetrics) -> Result<Self> {
         check(&options)?;
         let session = session::connect(&options).await?;
         let cluster = session::cluster_name(&session, &options).await?;
@@ -129,13 +129,9 @@ impl CassandraStore {
     /// Sets the time to live of data written to Cassandra from now on: `ttl_seconds` after acceptance (0
     /// = for ever), or the value of `ttl_by_metric` for metrics that match (see
     /// [`Options::ttl_by_metric`]). Data that waits in a log gets the new TTL too; stored data keeps its
-    /// own. Returns [`StoreError::Invalid`] for a value that Cassandra would refuse; nothing changes
+    /// own. Returns `StoreError::Invalid` for a value that Cassandra would refuse; nothing changes
     /// then.
-    pub fn set_lifetimes(
-        &self,
-        ttl_seconds: u32,
-        ttl_by_metric: &[(String, u32)],
-    ) -> Result<(), StoreError> {
+    pub fn set_lifetimes(&self, ttl_seconds: u32, ttl_by_metric: &[(String, u32)]) -> Result<()> {
         let now = stamp::now_ms() / 1000;
         let renewed = self.index.lifetimes().renewed(ttl_seconds, ttl_by_metric, now);
         self.index.set_lifetimes(renewed.map_err(refused_option)?);
@@ -183,26 +179,22 @@ async fn watch_clock(nodes: Arc<Nodes>) {
 
 #[async_trait]
 impl Store for CassandraStore {
-    async fn write(&self, batch: WriteBatch<'_>) -> Result<WriteOutcome, StoreError> {
+    async fn write(&self, batch: WriteBatch<'_>) -> Result<WriteOutcome> {
         let brings = if batch.series.is_empty() { Brings::Metadata } else { Brings::Points };
         let written = self.write_batch(batch).await;
         self.refused.note(brings, &written, Instant::now());
         written
     }
 
-    async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {
+    async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>> {
         self.index.series(query).await
     }
 
-    async fn label_names(&self, query: &SeriesQuery) -> Result<Limited<String>, StoreError> {
+    async fn label_names(&self, query: &SeriesQuery) -> Result<Limited<String>> {
         self.index.label_names(query).await
     }
 
-    async fn label_values(
-        &self,
-        name: &str,
-        query: &SeriesQuery,
-    ) -> Result<Limited<String>, StoreError> {
+    async fn label_values(&self, name: &str, query: &SeriesQuery) -> Result<Limited<String>> {
         self.index.label_values(name, query).await
     }
 
@@ -211,7 +203,7 @@ impl Store for CassandraStore {
         matchers: &[Matcher],
         range: TimeRange,
         hints: &SelectHints,
-    ) -> Result<Selection, StoreError> {
+    ) -> Result<Selection> {
         let wanted: fn(&DataType) -> bool = DataType::holds_points;
         let route = routing::route(matchers);
         let names = self.index.names(&route.metrics).await?;
@@ -236,7 +228,7 @@ impl Store for CassandraStore {
         matchers: &[Matcher],
         range: TimeRange,
         max_bytes: usize,
-    ) -> Result<ExemplarList, StoreError> {
+    ) -> Result<ExemplarList> {
         let wanted = |data_type: &DataType| *data_type == DataType::PromExemplar;
         let found = self.index.find(matchers, range, wanted, max_bytes).await?;
         self.points.exemplars(found, range, max_bytes).await
@@ -246,11 +238,11 @@ impl Store for CassandraStore {
         &self,
         family: Option<&str>,
         limit: usize,
-    ) -> Result<Vec<(String, Metadata)>, StoreError> {
+    ) -> Result<Vec<(String, Metadata)>> {
         self.metadata.read(family, limit).await
     }
 
-    async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<(), StoreError> {
+    async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<()> {
         self.deletes.delete(matchers, range).await
     }
 
@@ -258,7 +250,7 @@ impl Store for CassandraStore {
         &self,
         matchers: &[Matcher],
         range: TimeRange,
-    ) -> Result<Option<DeleteCost>, StoreError> {
+    ) -> Result<Option<DeleteCost>> {
         self.deletes.cost(matchers, range).await.map(Some)
     }
 
@@ -267,11 +259,11 @@ impl Store for CassandraStore {
         matchers: &[Matcher],
         range: TimeRange,
         accepted: i64,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         self.deletes.delete_points(matchers, range, accepted).await
     }
 
-    async fn ingest_flush(&self, flush: Flush<'_>) -> Result<FlushOutcome, StoreError> {
+    async fn ingest_flush(&self, flush: Flush<'_>) -> Result<FlushOutcome> {
         self.flush(flush).await
     }
 
@@ -279,7 +271,7 @@ impl Store for CassandraStore {
         Some(Arc::clone(&self.nodes) as Arc<dyn Unsynced>)
     }
 
-    async fn relieve(&self) -> Result<(), StoreError> {
+    async fn relieve(&self) -> Result<()> {
         let (index, points) = (Arc::clone(&self.index), Arc::clone(&self.points));
         let cached = Arc::clone(&self.cached);
         let relieved = spawn_blocking(move || {
@@ -290,7 +282,7 @@ impl Store for CassandraStore {
         relieved.await.map_err(|error| backend("giving up memory", error))
     }
 
-    async fn ready(&self) -> Result<(), StoreError> {
+    async fn ready(&self) -> Result<()> {
         self.cql.measure_skew().await?;
         self.cql.skew.check()?;
         schema::check_tables(&self.cql.executor, &self.tables, &self.cql.keyspace).await?;
@@ -302,7 +294,7 @@ impl Store for CassandraStore {
         self.cql.skew.check().err().map(|error| error.to_string())
     }
 
-    async fn close(&self) -> Result<(), StoreError> {
+    async fn close(&self) -> Result<()> {
         self.clock_watch.abort();
         self.deletes.wait().await;
         self.tasks.lock().abort_all();
@@ -316,7 +308,7 @@ impl Store for CassandraStore {
         Ok(())
     }
 
-    async fn stats(&self) -> Result<Stats, StoreError> {
+    async fn stats(&self) -> Result<Stats> {
         // Cassandra cannot count cheaply, so this is the number of index rows that this process remembers.
         Ok(Stats { series: self.index.memory.len() as u64, ..Stats::default() })
     }

@@ -12,14 +12,11 @@ use crate::points::plan::planner::plan_batch;
 use crate::store::CassandraStore;
 use promkairos_kairos::index::MetadataRow;
 use promkairos_model::{Metadata, WriteBatch, WriteOutcome};
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 impl CassandraStore {
     /// [`Store::write`](promkairos_storage::Store::write): ensure, then put.
-    pub(crate) async fn write_batch(
-        &self,
-        batch: WriteBatch<'_>,
-    ) -> Result<WriteOutcome, StoreError> {
+    pub(crate) async fn write_batch(&self, batch: WriteBatch<'_>) -> Result<WriteOutcome> {
         self.cql.skew.check()?;
         let mut outcome = WriteOutcome::default();
         let mut plan = plan_batch(&batch, self.index.spec, &mut outcome);
@@ -51,7 +48,7 @@ impl CassandraStore {
         &self,
         batch: &WriteBatch<'_>,
         deadline: Deadline,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64> {
         let mut last: HashMap<&str, Metadata> = HashMap::new();
         for entry in &batch.metadata {
             let (help, unit) = (entry.help.into(), entry.unit.into());

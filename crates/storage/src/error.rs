@@ -4,6 +4,9 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// The result of an operation on a store.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 /// Why a store failed. Each variant needs a different answer to the client.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {

@@ -32,7 +32,7 @@ pub use self::admission::{NoPermit, Permit, Permits};
 pub use self::clock::Clock;
 pub use self::day_counts::DayCounts;
 pub use self::delete_cost::{DeleteCost, Tombstones};
-pub use self::error::{StoreError, file_failed};
+pub use self::error::{Result, StoreError, file_failed};
 pub use self::exemplars::{
     ExemplarList, Gathered as GatheredExemplars, Pieces as ExemplarPieces,
     bytes_of as exemplar_bytes, merged as merged_exemplars,

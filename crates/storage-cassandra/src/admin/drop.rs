@@ -11,7 +11,7 @@ use crate::index::series_index::SeriesIndex;
 use crate::index::tag_index::delete::{OurRow, pair_rows};
 use crate::index::tombstones::{PORTION, SAMPLE};
 use crate::index::window::WindowKey;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 impl SeriesIndex {
     /// Deletes the tag rows of a pair of a window that we wrote, as far as that leaves few tombstones. Rows stamped
@@ -30,7 +30,7 @@ impl SeriesIndex {
         pair: &str,
         stamp: i64,
         was_begun: bool,
-    ) -> Result<Dropped, StoreError> {
+    ) -> Result<Dropped> {
         let found = self.pair_for_drop(key, pair, stamp).await?;
         let goes_in_portions = !found.is_all_sampled() && !found.is_ours_alone();
         if goes_in_portions && was_begun {
@@ -57,12 +57,7 @@ impl SeriesIndex {
     }
 
     /// Reads all rows of a pair of a window for a drop with this stamp.
-    async fn pair_for_drop(
-        &self,
-        key: WindowKey<'_>,
-        pair: &str,
-        stamp: i64,
-    ) -> Result<PairRows, StoreError> {
+    async fn pair_for_drop(&self, key: WindowKey<'_>, pair: &str, stamp: i64) -> Result<PairRows> {
         let select = &self.statements.tag_rows()?.select_pair;
         let mut found = PairRows::default();
         let mut pages = self.index_pages(select, key.pair_columns(pair));
@@ -75,12 +70,7 @@ impl SeriesIndex {
     }
 
     /// Deletes the partition of a pair of a window, by one tombstone.
-    async fn delete_whole_pair(
-        &self,
-        key: WindowKey<'_>,
-        pair: &str,
-        stamp: i64,
-    ) -> Result<(), StoreError> {
+    async fn delete_whole_pair(&self, key: WindowKey<'_>, pair: &str, stamp: i64) -> Result<()> {
         let delete = &self.statements.tag_rows()?.delete_pairs;
         let (metric, table_name, row_time) = key.values();
         let values = (stamp, metric, table_name, row_time, vec![pair]);
@@ -95,7 +85,7 @@ impl SeriesIndex {
         pair: &str,
         stamp: i64,
         most: usize,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64> {
         let select = &self.statements.tag_rows()?.select_pair;
         let mut left = most;
         let mut pages = self.index_pages(select, key.pair_columns(pair));

@@ -12,7 +12,7 @@ use crate::options::tag_index::TagIndexTrust;
 use crate::store::CassandraStore;
 use promkairos_kairos::{DataType, RowTime};
 use promkairos_model::{Matcher, TimeRange};
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// How a selection is carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,11 +73,7 @@ pub enum WindowPath {
 
 impl CassandraStore {
     /// Explains how a selection is carried out, by running its reads of the index.
-    pub async fn explain(
-        &self,
-        matchers: &[Matcher],
-        range: TimeRange,
-    ) -> Result<Explanation, StoreError> {
+    pub async fn explain(&self, matchers: &[Matcher], range: TimeRange) -> Result<Explanation> {
         let route = route(matchers);
         let names = self.index.names(&route.metrics).await?;
         let mut windows = Vec::new();
@@ -99,7 +95,7 @@ impl CassandraStore {
         &self,
         names: &[String],
         range: TimeRange,
-    ) -> Result<Vec<LegacyExplanation>, StoreError> {
+    ) -> Result<Vec<LegacyExplanation>> {
         let mut legacy = Vec::new();
         for metric in self.index.legacy_names(names, range).await? {
             let rows = self.index.count_legacy(&metric, range).await?;
@@ -108,11 +104,7 @@ impl CassandraStore {
         Ok(legacy)
     }
 
-    async fn explain_window(
-        &self,
-        window: &Window,
-        route: &Route,
-    ) -> Result<WindowExplanation, StoreError> {
+    async fn explain_window(&self, window: &Window, route: &Route) -> Result<WindowExplanation> {
         let key = window.key();
         let mut explanation = WindowExplanation {
             metric: key.metric.to_owned(),

@@ -29,7 +29,7 @@ use crate::store::CassandraStore;
 use promkairos_kairos::TableName;
 use promkairos_kairos::index::single_tag_pair;
 use promkairos_model::TimeRange;
-use promkairos_storage::StoreError;
+use promkairos_storage::{Result, StoreError};
 
 /// A running job that was not touched for this time has lost its process.
 const STALE: Duration = Duration::from_secs(15);
@@ -51,7 +51,7 @@ impl CassandraStore {
         metric: &str,
         kind: JobKind,
         rows_per_second: u32,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         self.index.begin_job(metric, kind, rows_per_second.max(1)).await
     }
 }
@@ -63,7 +63,7 @@ impl SeriesIndex {
         metric: &str,
         kind: JobKind,
         rows_per_second: u32,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         self.look().await?;
         let document = self.tags.view();
         let is_indexed = document.entries_of(metric).any(|entry| entry.state != TagState::Retiring);
@@ -97,7 +97,7 @@ impl SeriesIndex {
     }
 
     /// The recorded jobs by metric.
-    pub(crate) async fn jobs(&self) -> Result<BTreeMap<String, Job>, StoreError> {
+    pub(crate) async fn jobs(&self) -> Result<BTreeMap<String, Job>> {
         let mut jobs = BTreeMap::new();
         for (metric, value) in self.state_rows(JOBS).await? {
             match decode(&value) {
@@ -136,10 +136,7 @@ impl SeriesIndex {
     }
 
     /// A job that this process can do: one that does not wait, or else the one that was tried first.
-    async fn next_job(
-        &self,
-        waiting: &BTreeMap<String, Instant>,
-    ) -> Result<Option<(String, Job)>, StoreError> {
+    async fn next_job(&self, waiting: &BTreeMap<String, Instant>) -> Result<Option<(String, Job)>> {
         let stale = now_ms() - i64::try_from(STALE.as_millis()).unwrap_or(0);
         let is_ours = |job: &Job| job.owner == self.tags.id || job.touched < stale;
         let jobs = self.jobs().await?.into_iter();
@@ -178,7 +175,7 @@ impl SeriesIndex {
         true
     }
 
-    async fn build(&self, metric: &str, job: &mut Job) -> Result<(), StoreError> {
+    async fn build(&self, metric: &str, job: &mut Job) -> Result<()> {
         while self.tags.view().entries_of(metric).any(|entry| entry.state == TagState::Writing) {
             self.touch(metric, job).await?;
             tokio::time::sleep(self.options.tag_index.refresh).await;
@@ -202,7 +199,7 @@ impl SeriesIndex {
     }
 
     /// Does every window after the last one that was done.
-    async fn do_windows(&self, metric: &str, job: &mut Job) -> Result<(), StoreError> {
+    async fn do_windows(&self, metric: &str, job: &mut Job) -> Result<()> {
         let windows = self.all_windows(metric, job).await?;
         job.windows = windows.len() as u64;
         let done = |window: &Window| {
@@ -229,7 +226,7 @@ impl SeriesIndex {
     }
 
     /// All windows of a metric, or of all metrics, in order.
-    async fn all_windows(&self, metric: &str, job: &Job) -> Result<Vec<Window>, StoreError> {
+    async fn all_windows(&self, metric: &str, job: &Job) -> Result<Vec<Window>> {
         let mut windows = match metric {
             ALL => self.every_window(job).await?,
             metric => self.windows_of_metric(metric).await?,
@@ -239,7 +236,7 @@ impl SeriesIndex {
         Ok(windows)
     }
 
-    async fn windows_of_metric(&self, metric: &str) -> Result<Vec<Window>, StoreError> {
+    async fn windows_of_metric(&self, metric: &str) -> Result<Vec<Window>> {
         let window = |table_name, row_time| Window { metric: metric.into(), table_name, row_time };
         let mut windows = Vec::new();
         for table_name in TableName::ALL {
@@ -258,7 +255,7 @@ impl SeriesIndex {
 
     /// All windows in `row_keys`. A build of all metrics also covers those that are in no list of
     /// names and in no time index.
-    async fn every_window(&self, job: &Job) -> Result<Vec<Window>, StoreError> {
+    async fn every_window(&self, job: &Job) -> Result<Vec<Window>> {
         let select = &self.statements.tags.every_window;
         let (mut windows, mut pages) = (Vec::new(), RingPages::new(&self.cql.executor, select));
         let mut touched = Instant::now();
@@ -280,7 +277,7 @@ impl SeriesIndex {
         key: WindowKey<'_>,
         job: &mut Job,
         was_begun: bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let mut pages = self.index_pages(&self.statements.row_keys.check, key.columns());
         let mut pairs = BTreeSet::new();
         let mut left = 0;
@@ -309,7 +306,7 @@ impl SeriesIndex {
     }
 
     /// The rows of a page of a window.
-    fn rows_to_do(page: &Rows) -> Result<Vec<RowToDo>, StoreError> {
+    fn rows_to_do(page: &Rows) -> Result<Vec<RowToDo>> {
         let mut rows = Vec::new();
         each_checked_row(page, |row| {
             // A row of KairosDB does not say when it expires: ours must not expire before.
@@ -318,12 +315,7 @@ impl SeriesIndex {
         Ok(rows)
     }
 
-    async fn index_rows(
-        &self,
-        key: WindowKey<'_>,
-        rows: &[RowToDo],
-        job: &mut Job,
-    ) -> Result<(), StoreError> {
+    async fn index_rows(&self, key: WindowKey<'_>, rows: &[RowToDo], job: &mut Job) -> Result<()> {
         let Some(indexed) = self.indexed_tags(key.metric) else {
             return Err(StoreError::Invalid(format!("{} is no longer indexed", key.metric)));
         };
@@ -349,7 +341,7 @@ impl SeriesIndex {
         rows: &[RowToDo],
         done: &mut BTreeSet<Box<str>>,
         was_begun: bool,
-    ) -> Result<Dropped, StoreError> {
+    ) -> Result<Dropped> {
         let mut all = Dropped::default();
         if self.indexed_tags(key.metric).is_some() {
             return match metric {
@@ -377,8 +369,8 @@ impl SeriesIndex {
         metric: &str,
         job: &Job,
         touched: &mut Instant,
-        part: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
+        part: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
         let mut part = pin!(part);
         loop {
             tokio::select! {
@@ -391,11 +383,11 @@ impl SeriesIndex {
         }
     }
 
-    async fn touch(&self, metric: &str, job: &Job) -> Result<(), StoreError> {
+    async fn touch(&self, metric: &str, job: &Job) -> Result<()> {
         self.keep_job(metric, job.clone()).await
     }
 
-    async fn keep_job(&self, metric: &str, mut job: Job) -> Result<(), StoreError> {
+    async fn keep_job(&self, metric: &str, mut job: Job) -> Result<()> {
         (job.owner, job.touched) = (self.tags.id.clone(), now_ms());
         let ttl = if job.state == JobState::Running { 0 } else { KEPT_SECONDS };
         self.put_state(JOBS, metric, encode(&job), ttl).await

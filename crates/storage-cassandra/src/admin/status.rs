@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::admin::job::Job;
 use crate::store::CassandraStore;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// The state of the whole index.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub struct TagStatus {
 
 impl CassandraStore {
     /// The state of the tag index.
-    pub async fn tag_index_status(&self) -> Result<TagIndexStatus, StoreError> {
+    pub async fn tag_index_status(&self) -> Result<TagIndexStatus> {
         let document = self.index.recorded().await?.document;
         let adapters =
             self.index.adapters().await?.into_iter().map(|(id, adapter)| (id, adapter.seen));

@@ -11,7 +11,7 @@ use crate::cql::failure::unavailable;
 use crate::cql::prepared::Prepared;
 use crate::cql::stamp::now_ms;
 use promkairos_model::limits::NO_SETTING;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// A warning is logged beyond this many milliseconds.
 const WARN_MS: i64 = 1_000;
@@ -35,11 +35,7 @@ impl Default for Skew {
 
 impl Skew {
     /// Measures the difference. Fails when Cassandra does not answer.
-    pub(crate) async fn measure(
-        &self,
-        executor: &Executor,
-        clock: &Prepared,
-    ) -> Result<(), StoreError> {
+    pub(crate) async fn measure(&self, executor: &Executor, clock: &Prepared) -> Result<()> {
         let before = now_ms();
         let answer = executor.rows(clock, (), executor.deadline()).await?;
         let after = now_ms();
@@ -55,7 +51,7 @@ impl Skew {
     }
 
     /// Refuses writes when the difference is too large for stamps to order them.
-    pub(crate) fn check(&self) -> Result<(), StoreError> {
+    pub(crate) fn check(&self) -> Result<()> {
         let skew = self.get();
         if skew.abs() <= REFUSE_MS {
             return Ok(());
@@ -91,6 +87,7 @@ fn distance(before: i64, after: i64, theirs: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use promkairos_storage::StoreError;
 
     #[test]
     fn a_round_trip_is_no_skew() {

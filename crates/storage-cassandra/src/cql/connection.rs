@@ -15,7 +15,7 @@ use crate::cql::prepared::{Prepared, Preparer};
 use crate::cql::rows::Rows;
 use crate::cql::stamp::Stamps;
 use crate::options::{Keyspace, Options};
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 use promkairos_telemetry::CassandraMetrics;
 
 /// An open connection to a keyspace.
@@ -34,7 +34,7 @@ impl Cql {
         session: Session,
         metrics: CassandraMetrics,
         options: &Options,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         let clock = "SELECT toUnixTimestamp(now()) FROM system.local".into();
         let on = Preparer { session: &session, options };
         let clock = on.prepare("clock", clock, Consistency::One).await?;
@@ -48,7 +48,7 @@ impl Cql {
     }
 
     /// Measures the difference between our clock and Cassandra's. Fails when Cassandra does not answer.
-    pub(crate) async fn measure_skew(&self) -> Result<(), StoreError> {
+    pub(crate) async fn measure_skew(&self) -> Result<()> {
         self.skew.measure(&self.executor, &self.clock).await
     }
 
@@ -84,7 +84,7 @@ impl Cql {
         &self,
         select: &Prepared,
         values: impl SerializeRow,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let Some(rows) = if_read(self.rows(select, values).await)? else { return Ok(true) };
         // A partition of `row_keys` without rows keeps `mtime`, and returns one row of nulls.
         let first = rows.first::<(Option<CqlValue>,)>()?;

@@ -18,7 +18,7 @@ use scylla::policies::load_balancing::{
 use scylla::routing::Shard;
 
 use crate::options::{Options, Replication};
-use promkairos_storage::StoreError;
+use promkairos_storage::{Result, StoreError};
 
 /// The policy that chooses the nodes to ask.
 pub(crate) fn policy(local: Option<&str>) -> Arc<dyn LoadBalancingPolicy> {
@@ -39,7 +39,7 @@ pub(crate) fn policy(local: Option<&str>) -> Arc<dyn LoadBalancingPolicy> {
 
 /// Refuses a local data centre that the cluster does not have. Warns where the keyspace may keep no
 /// copies in it.
-pub(crate) fn check(session: &Session, options: &Options) -> Result<(), StoreError> {
+pub(crate) fn check(session: &Session, options: &Options) -> Result<()> {
     let Some(local) = &options.local_datacenter else { return Ok(()) };
     let cluster = session.get_cluster_state();
     let seen = seen(&cluster);
@@ -58,7 +58,7 @@ pub(crate) fn check(session: &Session, options: &Options) -> Result<(), StoreErr
 
 /// Refuses a replication that cannot work: copies in a data centre that the cluster does not have, or, where no data
 /// centre is named, more copies than nodes.
-pub(crate) fn check_copies(session: &Session, replication: &Replication) -> Result<(), StoreError> {
+pub(crate) fn check_copies(session: &Session, replication: &Replication) -> Result<()> {
     let cluster = session.get_cluster_state();
     let copies = match replication {
         Replication::Simple(copies) => {
@@ -74,7 +74,7 @@ pub(crate) fn check_copies(session: &Session, replication: &Replication) -> Resu
 }
 
 /// Refuses more copies than nodes.
-fn check_number(copies: u32, nodes: usize) -> Result<(), StoreError> {
+fn check_number(copies: u32, nodes: usize) -> Result<()> {
     if usize::try_from(copies).is_ok_and(|copies| copies <= nodes) {
         return Ok(());
     }

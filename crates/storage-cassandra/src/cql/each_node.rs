@@ -15,7 +15,7 @@ use scylla::statement::unprepared::Statement;
 use crate::cql::once::failed;
 use crate::cql::rows::Rows;
 use crate::options::Options;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// How long a node may take to answer.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -34,7 +34,7 @@ pub(crate) async fn first_row<R>(
     session: &Session,
     node: &Arc<Node>,
     cql: &str,
-) -> Result<Option<R>, StoreError>
+) -> Result<Option<R>>
 where
     R: for<'f, 'm> DeserializeRow<'f, 'm>,
 {

@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use promkairos_model::limits::RETRY_AFTER;
-use promkairos_storage::StoreError;
+use promkairos_storage::{Result, StoreError};
 
 /// Why a statement failed.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub(crate) fn backend(
 }
 
 /// The result of a read; `None` where a server gives up on it.
-pub(crate) fn if_read<T>(read: Result<T, Failure>) -> Result<Option<T>, StoreError> {
+pub(crate) fn if_read<T>(read: Result<T, Failure>) -> Result<Option<T>> {
     match read {
         Err(Failure::Unread(_)) => Ok(None),
         read => Ok(Some(read?)),

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::cql::failure::Failure;
 use promkairos_kairos::TableName;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// The most keys in one SELECT.
 const MOST: usize = 10;
@@ -35,7 +35,7 @@ impl KeyLists {
         &self,
         keys: usize,
         ask: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<Option<T>, StoreError> {
+    ) -> Result<Option<T>> {
         if keys < 2 {
             return Ok(None);
         }

@@ -6,14 +6,14 @@ use crate::cql::cause;
 use crate::cql::failure::{backend, unavailable};
 use crate::cql::retry::{Verdict, judge};
 use crate::cql::rows::Rows;
-use promkairos_storage::StoreError;
+use promkairos_storage::{Result, StoreError};
 
 /// The rows of a query that runs once.
 pub(crate) async fn rows<R>(
     session: &Session,
     cql: &str,
     values: impl scylla::serialize::row::SerializeRow,
-) -> Result<Vec<R>, StoreError>
+) -> Result<Vec<R>>
 where
     R: for<'f, 'm> scylla::deserialize::row::DeserializeRow<'f, 'm>,
 {
@@ -26,7 +26,7 @@ pub(crate) async fn run(
     session: &Session,
     cql: &str,
     values: impl scylla::serialize::row::SerializeRow,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     session.query_unpaged(cql, values).await.map(drop).map_err(|e| failed(cql, e))
 }
 

@@ -11,7 +11,7 @@ use scylla::statement::unprepared::Statement;
 
 use crate::cql::failure::backend;
 use crate::options::Options;
-use promkairos_storage::StoreError;
+use promkairos_storage::{Result, StoreError};
 
 /// The most partitions in one unlogged batch; Cassandra warns above a limit and refuses above a higher one.
 pub(crate) const MAX_BATCH_PARTITIONS: usize = 50;
@@ -81,7 +81,7 @@ impl Batches {
 }
 
 /// The statements on a table that an old keyspace may lack.
-pub(crate) fn there<'a, T>(statements: &'a Option<T>, table: &str) -> Result<&'a T, StoreError> {
+pub(crate) fn there<'a, T>(statements: &'a Option<T>, table: &str) -> Result<&'a T> {
     statements.as_ref().ok_or_else(|| StoreError::Invalid(format!("there is no table {table}")))
 }
 
@@ -89,8 +89,8 @@ pub(crate) fn there<'a, T>(statements: &'a Option<T>, table: &str) -> Result<&'a
 pub(crate) async fn unless_missing<T>(
     missing: &[&str],
     table: &str,
-    statements: impl Future<Output = Result<T, StoreError>>,
-) -> Result<Option<T>, StoreError> {
+    statements: impl Future<Output = Result<T>>,
+) -> Result<Option<T>> {
     if missing.contains(&table) {
         return Ok(None);
     }
@@ -109,19 +109,11 @@ pub(crate) const STAMPED: &str = "USING TIMESTAMP ?";
 pub(crate) const STAMPED_TTL: &str = "USING TIMESTAMP ? AND TTL ?";
 
 impl Preparer<'_> {
-    pub(crate) async fn write(
-        &self,
-        name: &'static str,
-        cql: String,
-    ) -> Result<Prepared, StoreError> {
+    pub(crate) async fn write(&self, name: &'static str, cql: String) -> Result<Prepared> {
         self.prepare(name, cql, self.options.write_consistency).await
     }
 
-    pub(crate) async fn read(
-        &self,
-        name: &'static str,
-        cql: String,
-    ) -> Result<Prepared, StoreError> {
+    pub(crate) async fn read(&self, name: &'static str, cql: String) -> Result<Prepared> {
         self.prepare(name, cql, self.options.read_consistency).await
     }
 
@@ -130,7 +122,7 @@ impl Preparer<'_> {
         name: &'static str,
         cql: String,
         consistency: Consistency,
-    ) -> Result<Prepared, StoreError> {
+    ) -> Result<Prepared> {
         let mut statement = Statement::new(cql).with_page_size(self.options.page_size);
         statement.set_is_idempotent(true);
         statement.set_consistency(consistency);

@@ -12,7 +12,7 @@ use crate::cql::failure::Failure;
 use crate::cql::once;
 use crate::cql::prepared::Prepared;
 use crate::cql::rows::Rows;
-use promkairos_storage::StoreError;
+use promkairos_storage::{Result, StoreError};
 
 /// Parts that a slice is cut into.
 const PARTS: i128 = 16;
@@ -72,7 +72,7 @@ pub(crate) fn parts(first: i64, last: i64) -> impl DoubleEndedIterator<Item = (i
 }
 
 /// Refuses a ring whose tokens are not Murmur3 tokens.
-pub(crate) async fn check_partitioner(session: &Session) -> Result<(), StoreError> {
+pub(crate) async fn check_partitioner(session: &Session) -> Result<()> {
     let cql = "SELECT partitioner FROM system.local";
     let found: Vec<(String,)> = once::rows(session, cql, ()).await?;
     match found.first() {

@@ -4,7 +4,7 @@ use scylla::deserialize::row::DeserializeRow;
 use scylla::response::query_result::{QueryResult, QueryRowsResult};
 
 use crate::cql::failure::backend;
-use promkairos_storage::StoreError;
+use promkairos_storage::{Result, StoreError};
 
 /// The rows of an answer, or of a page of it.
 pub(crate) struct Rows {
@@ -14,7 +14,7 @@ pub(crate) struct Rows {
 
 impl Rows {
     /// The rows of the answer to a statement.
-    pub(crate) fn of(statement: &'static str, answer: QueryResult) -> Result<Self, StoreError> {
+    pub(crate) fn of(statement: &'static str, answer: QueryResult) -> Result<Self> {
         let rows = answer.into_rows_result().map_err(|e| unreadable(statement, e))?;
         Ok(Self { statement, rows })
     }
@@ -35,18 +35,18 @@ impl Rows {
     /// The rows, one by one.
     pub(crate) fn iter<'f, R: DeserializeRow<'f, 'f>>(
         &'f self,
-    ) -> Result<impl Iterator<Item = Result<R, StoreError>>, StoreError> {
+    ) -> Result<impl Iterator<Item = Result<R>>> {
         let rows = self.rows.rows::<R>().map_err(|e| self.unreadable(e))?;
         Ok(rows.map(|row| row.map_err(|e| self.unreadable(e))))
     }
 
     /// The first row, if there is any.
-    pub(crate) fn first<'f, R: DeserializeRow<'f, 'f>>(&'f self) -> Result<Option<R>, StoreError> {
+    pub(crate) fn first<'f, R: DeserializeRow<'f, 'f>>(&'f self) -> Result<Option<R>> {
         self.rows.maybe_first_row::<R>().map_err(|e| self.unreadable(e))
     }
 
     /// The first row of an answer that always has one.
-    pub(crate) fn one<'f, R: DeserializeRow<'f, 'f>>(&'f self) -> Result<R, StoreError> {
+    pub(crate) fn one<'f, R: DeserializeRow<'f, 'f>>(&'f self) -> Result<R> {
         self.rows.first_row::<R>().map_err(|e| self.unreadable(e))
     }
 

@@ -16,7 +16,7 @@ use crate::cql::cause::{self, Refusal};
 use crate::cql::failure::unavailable;
 use crate::cql::{datacenter, once};
 use crate::options::{ExpectedCluster, Options};
-use promkairos_storage::StoreError;
+use promkairos_storage::{Result, StoreError};
 
 /// The most for the interval of keepalives and for the wait for their answer: the driver's defaults. A longer
 /// request timeout does not raise them.
@@ -26,7 +26,7 @@ const LEAST_KEEPALIVE: (Duration, Duration) = (Duration::from_secs(2), Duration:
 
 /// Connects. [`StoreError::Unavailable`] when no contact point answers, [`StoreError::Denied`] when
 /// the login is refused, [`StoreError::Invalid`] when another setting cannot be used.
-pub(crate) async fn connect(options: &Options) -> Result<Session, StoreError> {
+pub(crate) async fn connect(options: &Options) -> Result<Session> {
     let profile = ExecutionProfile::builder()
         .load_balancing_policy(datacenter::policy(options.local_datacenter.as_deref()))
         .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
@@ -61,10 +61,7 @@ fn keepalive(request_timeout: Duration) -> (Duration, Duration) {
 }
 
 /// The name of the cluster, on one line. Refuses a cluster that is not the expected one.
-pub(crate) async fn cluster_name(
-    session: &Session,
-    options: &Options,
-) -> Result<String, StoreError> {
+pub(crate) async fn cluster_name(session: &Session, options: &Options) -> Result<String> {
     let cql = "SELECT cluster_name FROM system.local";
     let found: Vec<(String,)> = once::rows(session, cql, ()).await?;
     let name = found.into_iter().next().map(|(name,)| name).unwrap_or_default();

@@ -20,7 +20,7 @@ use crate::index::series_index::SeriesIndex;
 use crate::index::window::{Window, WindowKey};
 use promkairos_kairos::{DataType, RowTime};
 use promkairos_model::{Matcher, TimeRange};
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// Windows whose rows are found at the same time.
 const WINDOWS_AT_ONCE: usize = 32;
@@ -58,7 +58,7 @@ impl<'a> Affected<'a> {
         index: &'a SeriesIndex,
         matchers: &[Matcher],
         range: TimeRange,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         let route = route(matchers);
         let names = index.names(&route.metrics).await?;
         let windows = index.windows(&names, range).await?;
@@ -71,7 +71,7 @@ impl<'a> Affected<'a> {
     }
 
     /// The rows of the next windows, possibly none. `None` = all were returned.
-    pub(super) async fn next(&mut self) -> Result<Option<(Index, Windows)>, StoreError> {
+    pub(super) async fn next(&mut self) -> Result<Option<(Index, Windows)>> {
         let part: Vec<Window> = self.windows.by_ref().take(self.at_once).collect();
         if part.is_empty() {
             return self.next_legacy().await;
@@ -89,7 +89,7 @@ impl<'a> Affected<'a> {
     }
 
     /// All rows of the legacy index, once.
-    async fn next_legacy(&mut self) -> Result<Option<(Index, Windows)>, StoreError> {
+    async fn next_legacy(&mut self) -> Result<Option<(Index, Windows)>> {
         if self.legacy_is_read {
             return Ok(None);
         }
@@ -101,11 +101,7 @@ impl<'a> Affected<'a> {
 
 impl SeriesIndex {
     /// The rows of a window that match, each once.
-    async fn rows_of_window(
-        &self,
-        key: WindowKey<'_>,
-        route: &Route,
-    ) -> Result<Vec<FoundRow>, StoreError> {
+    async fn rows_of_window(&self, key: WindowKey<'_>, route: &Route) -> Result<Vec<FoundRow>> {
         let mut found = FoundRows::default();
         let mut take = |row: &Arc<IndexRow>, row_time| found.take(self, row, row_time);
         self.scan_best_path(key, None, &Search::new(route, is_wanted, &mut take)).await?;
@@ -118,7 +114,7 @@ impl SeriesIndex {
         names: &[String],
         route: &Route,
         range: TimeRange,
-    ) -> Result<Windows, StoreError> {
+    ) -> Result<Windows> {
         let mut found = FoundRows::default();
         let mut take = |row: &Arc<IndexRow>, row_time| found.take(self, row, row_time);
         self.scan_legacy(names, range, &Search::new(route, is_wanted, &mut take)).await?;
@@ -140,12 +136,7 @@ struct FoundRows {
 }
 
 impl FoundRows {
-    fn take(
-        &mut self,
-        index: &SeriesIndex,
-        row: &Arc<IndexRow>,
-        row_time: RowTime,
-    ) -> Result<(), StoreError> {
+    fn take(&mut self, index: &SeriesIndex, row: &Arc<IndexRow>, row_time: RowTime) -> Result<()> {
         let row = FoundRow { row: Arc::clone(row), row_time };
         if !row.row.has_key() {
             index.cql.executor.skip("row_key", || &row);

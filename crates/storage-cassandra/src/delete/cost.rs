@@ -13,15 +13,11 @@ use crate::index::tombstones::PORTION;
 use crate::index::window::WindowKey;
 use promkairos_kairos::RowKey;
 use promkairos_model::{Matcher, TimeRange};
-use promkairos_storage::{DeleteCost, StoreError};
+use promkairos_storage::{DeleteCost, Result};
 
 impl Deletes {
     /// [`Store::delete_cost`](promkairos_storage::Store::delete_cost)
-    pub(crate) async fn cost(
-        &self,
-        matchers: &[Matcher],
-        range: TimeRange,
-    ) -> Result<DeleteCost, StoreError> {
+    pub(crate) async fn cost(&self, matchers: &[Matcher], range: TimeRange) -> Result<DeleteCost> {
         let mut cost = DeleteCost::default();
         let mut affected = Affected::find(&self.index, matchers, range).await?;
         while let Some((index, windows)) = affected.next().await? {
@@ -38,7 +34,7 @@ impl Deletes {
         key: WindowKey<'_>,
         rows: &[FoundRow],
         (index, range): (Index, TimeRange),
-    ) -> Result<DeleteCost, StoreError> {
+    ) -> Result<DeleteCost> {
         let found = rows.len() as u64;
         let mut cost = DeleteCost { windows: 1, ..DeleteCost::default() };
         let is_whole = self.index.spec.covers(key.row_time, range);

@@ -13,7 +13,7 @@ use crate::index::series_index::SeriesIndex;
 use crate::points::epochs::EpochLog;
 use crate::points::point_store::PointStore;
 use promkairos_model::{Matcher, TimeRange};
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// Delete statements that run at the same time.
 const DELETES_AT_ONCE: usize = 64;
@@ -51,11 +51,7 @@ impl Deletes {
     }
 
     /// [`Store::delete`](promkairos_storage::Store::delete)
-    pub(crate) async fn delete(
-        &self,
-        matchers: &[Matcher],
-        range: TimeRange,
-    ) -> Result<(), StoreError> {
+    pub(crate) async fn delete(&self, matchers: &[Matcher], range: TimeRange) -> Result<()> {
         self.index.cql.skew.check()?;
         let alone = Arc::clone(&self.queue).lock_owned().await;
         let (deletes, matchers) = (self.clone(), matchers.to_vec());
@@ -75,7 +71,7 @@ impl Deletes {
         matchers: &[Matcher],
         range: TimeRange,
         stamp: i64,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         self.delete_by(matchers, range, stamp, IndexRows::Stay).await
     }
 
@@ -85,7 +81,7 @@ impl Deletes {
         range: TimeRange,
         stamp: i64,
         index_rows: IndexRows,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let mut metrics = BTreeSet::new();
         let mut affected = Affected::find(&self.index, matchers, range).await?;
         while let Some((_, windows)) = affected.next().await? {
@@ -101,7 +97,7 @@ impl Deletes {
         range: TimeRange,
         (stamp, index_rows): (i64, IndexRows),
         metrics: &mut BTreeSet<String>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let of_windows: BTreeSet<&str> = windows.keys().map(|window| &*window.metric).collect();
         let of_windows: Vec<&str> = of_windows.into_iter().collect();
         let new = of_windows.iter().copied().filter(|metric| !metrics.contains(*metric));
@@ -125,7 +121,7 @@ impl Deletes {
 
     /// Deletes our part of the rows of `row_keys` that lead to rows without data, and of the time
     /// index where no row of the window is left.
-    async fn delete_index_rows(&self, windows: Windows) -> Result<(), StoreError> {
+    async fn delete_index_rows(&self, windows: Windows) -> Result<()> {
         for (window, rows) in windows {
             let is_alone = self.index.is_alone().await?;
             let forgetting = self.index.begin_forget(window.key()).await;

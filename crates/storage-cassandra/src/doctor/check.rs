@@ -30,7 +30,7 @@ use crate::points::epochs::EpochLog;
 use crate::schema;
 use crate::schema::tables::NameColumn;
 use promkairos_kairos::RowSpec;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 use promkairos_telemetry::CassandraMetrics;
 
 /// Slices of one table in progress at once.
@@ -61,9 +61,9 @@ pub struct Doctor {
 }
 
 impl Doctor {
-    /// Connects and looks at the tables. Returns [`StoreError::Invalid`] when the keyspace is
+    /// Connects and looks at the tables. Returns `StoreError::Invalid` when the keyspace is
     /// missing or not KairosDB's.
-    pub async fn connect(options: Options, settings: Settings) -> Result<Self, StoreError> {
+    pub async fn connect(options: Options, settings: Settings) -> Result<Self> {
         check(&options)?;
         let session = session::connect(&options).await?;
         let found = schema::inspect(&session, &options.keyspace).await?;
@@ -111,8 +111,8 @@ impl Doctor {
     pub async fn run(
         &self,
         progress: &mut Progress,
-        mut checkpoint: impl FnMut(&Progress) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
+        mut checkpoint: impl FnMut(&Progress) -> Result<()>,
+    ) -> Result<()> {
         while progress.stage != Stage::Done {
             let (stage, of, known) = (progress.stage, progress.parts(), progress.gathered.clone());
             let parts = stream::iter(progress.next..of)
@@ -129,12 +129,7 @@ impl Doctor {
         Ok(())
     }
 
-    async fn part(
-        &self,
-        stage: Stage,
-        slice: (i64, i64),
-        known: &Gathered,
-    ) -> Result<Part, StoreError> {
+    async fn part(&self, stage: Stage, slice: (i64, i64), known: &Gathered) -> Result<Part> {
         match stage {
             Stage::Keyspace => self.check_keyspace().await,
             Stage::Data => self.scan_data(slice).await,
@@ -152,8 +147,8 @@ impl Doctor {
         &self,
         things: &[T],
         part: &mut Part,
-        look: impl AsyncFn(&T) -> Result<Look, StoreError>,
-    ) -> Result<(), StoreError> {
+        look: impl AsyncFn(&T) -> Result<Look>,
+    ) -> Result<()> {
         let looks = stream::iter(things).map(|thing| look(thing)).buffered(ROWS_AT_ONCE);
         let looks: Vec<Look> = looks.try_collect().await?;
         let mut suspects = Vec::new();
@@ -178,7 +173,7 @@ impl Doctor {
     }
 
     /// Fixes a finding where that is wanted, and reports it.
-    pub(super) async fn settle(&self, finding: Finding, part: &mut Part) -> Result<(), StoreError> {
+    pub(super) async fn settle(&self, finding: Finding, part: &mut Part) -> Result<()> {
         let outcome = match &finding.fix {
             Some(fix) if self.settings.fix.contains(&finding.kind) => {
                 let mut deleted = self.mending.lock().await;

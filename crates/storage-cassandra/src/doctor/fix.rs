@@ -19,14 +19,14 @@ use promkairos_kairos::index::{
     IndexedTags, LegacyIndexRow, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow,
 };
 use promkairos_kairos::{RowKey, RowSpec};
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// The TTL that means none.
 const FOR_EVER: i32 = 0;
 
 impl Doctor {
     /// Carries out a fix. Returns whether the finding is gone.
-    pub(super) async fn mend(&self, fix: &Fix) -> Result<bool, StoreError> {
+    pub(super) async fn mend(&self, fix: &Fix) -> Result<bool> {
         match fix {
             Fix::WriteRowKey(row, ttl) => self.write_row_key(row, *ttl).await,
             Fix::WriteTimeIndex(row, ttl) => self.write_time(row, *ttl).await,
@@ -47,7 +47,7 @@ impl Doctor {
         &self,
         prepared: &Prepared,
         values: impl scylla::serialize::row::SerializeRow,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         self.pace.take(1).await;
         Ok(self.cql.run(prepared, values).await?)
     }
@@ -64,11 +64,11 @@ impl Doctor {
     }
 
     /// Read caches must not use points that are deleted.
-    async fn raise_epoch(&self, metric: &str) -> Result<(), StoreError> {
+    async fn raise_epoch(&self, metric: &str) -> Result<()> {
         self.epochs.raise(&[metric], self.cql.executor.deadline()).await
     }
 
-    async fn write_row_key(&self, row: &RowKeyRow, ttl: i32) -> Result<bool, StoreError> {
+    async fn write_row_key(&self, row: &RowKeyRow, ttl: i32) -> Result<bool> {
         if lasts(self.row_key(row).await?, ttl) {
             return Ok(true);
         }
@@ -85,7 +85,7 @@ impl Doctor {
         Ok(lasts(self.row_key(row).await?, ttl))
     }
 
-    async fn write_time(&self, row: &TimeIndexRow, ttl: i32) -> Result<bool, StoreError> {
+    async fn write_time(&self, row: &TimeIndexRow, ttl: i32) -> Result<bool> {
         let standing = self.time(row).await?;
         if lasts(standing, ttl) {
             return Ok(true);
@@ -99,7 +99,7 @@ impl Doctor {
         Ok(lasts(self.time(row).await?, ttl))
     }
 
-    async fn write_name(&self, row: &StringIndexRow) -> Result<bool, StoreError> {
+    async fn write_name(&self, row: &StringIndexRow) -> Result<bool> {
         let list = StringIndexRow::key(row.table_name);
         let values = (list, self.names.value(&row.metric), self.stamp());
         self.write(&self.statements.names.put, values).await?;
@@ -107,7 +107,7 @@ impl Doctor {
         self.is_named(row).await
     }
 
-    pub(super) async fn write_tag(&self, tag: &TagIndexRow, ttl: i32) -> Result<bool, StoreError> {
+    pub(super) async fn write_tag(&self, tag: &TagIndexRow, ttl: i32) -> Result<bool> {
         let Some(tags) = &self.statements.tags else { return Ok(false) };
         let row = &tag.row;
         let (metric, table, time) = WindowKey::from(row).values();
@@ -118,7 +118,7 @@ impl Doctor {
         self.tag_row(tag).await
     }
 
-    async fn delete_row_key(&self, row: &RowKeyRow) -> Result<bool, StoreError> {
+    async fn delete_row_key(&self, row: &RowKeyRow) -> Result<bool> {
         let key = key_of(row);
         if self.leads_to_data(&key).await? {
             return Ok(true);
@@ -130,14 +130,14 @@ impl Doctor {
         Ok(self.row_key(row).await?.is_none())
     }
 
-    async fn delete_row_key_now(&self, row: &RowKeyRow) -> Result<(), StoreError> {
+    async fn delete_row_key_now(&self, row: &RowKeyRow) -> Result<()> {
         let (metric, table, time) = WindowKey::from(row).values();
         let (kind, tags) = (row.data_type.as_str(), map(&row.tags));
         let values = (self.delete_stamp().await, metric, table, time, kind, tags);
         self.write(&self.statements.row_keys.delete, values).await
     }
 
-    async fn delete_misplaced(&self, row: &RowKeyRow) -> Result<bool, StoreError> {
+    async fn delete_misplaced(&self, row: &RowKeyRow) -> Result<bool> {
         let key = key_of(row);
         let own = RowKeyRow::of(&key);
         if self.leads_to_data(&key).await? && self.row_key(&own).await?.is_none() {
@@ -148,7 +148,7 @@ impl Doctor {
         Ok(self.row_key(row).await?.is_none())
     }
 
-    async fn delete_tag(&self, tag: &TagIndexRow) -> Result<bool, StoreError> {
+    async fn delete_tag(&self, tag: &TagIndexRow) -> Result<bool> {
         let Some(tags) = &self.statements.tags else { return Ok(false) };
         let (row, key) = (&tag.row, key_of(&tag.row));
         if self.leads_to_data(&key).await? {
@@ -166,7 +166,7 @@ impl Doctor {
         Ok(!self.tag_row(tag).await?)
     }
 
-    async fn delete_time(&self, row: &TimeIndexRow) -> Result<bool, StoreError> {
+    async fn delete_time(&self, row: &TimeIndexRow) -> Result<bool> {
         if self.window_has_data(row).await?.0 {
             return Ok(true);
         }
@@ -180,7 +180,7 @@ impl Doctor {
         Ok(self.time(row).await?.is_none())
     }
 
-    async fn delete_legacy(&self, row: &LegacyIndexRow) -> Result<bool, StoreError> {
+    async fn delete_legacy(&self, row: &LegacyIndexRow) -> Result<bool> {
         let Some(legacy) = &self.statements.legacy else { return Ok(false) };
         let Ok((metric, column)) = row.encode() else { return Ok(false) };
         let values = (self.delete_stamp().await, &metric[..], &column[..]);
@@ -188,7 +188,7 @@ impl Doctor {
         Ok(!self.is_in_legacy(&row.row_key.metric, &column).await?)
     }
 
-    async fn delete_data(&self, key: &RowKey) -> Result<bool, StoreError> {
+    async fn delete_data(&self, key: &RowKey) -> Result<bool> {
         let Ok(bytes) = key.encode() else { return Ok(false) };
         self.raise_epoch(&key.metric).await?;
         let values = (self.delete_stamp().await, &bytes[..]);
@@ -204,7 +204,7 @@ impl Doctor {
     }
 
     /// Deletes the rows of the tag index that lead to a row of data, whatever their hashes.
-    async fn delete_tags_of(&self, key: &RowKey) -> Result<bool, StoreError> {
+    async fn delete_tags_of(&self, key: &RowKey) -> Result<bool> {
         let mut are_gone = true;
         for tag in TagIndexRow::of(key, &IndexedTags::All) {
             let hashes = self.hashes(&tag).await?;
@@ -217,7 +217,7 @@ impl Doctor {
         Ok(are_gone)
     }
 
-    async fn write_spec(&self, wanted: RowSpec) -> Result<bool, StoreError> {
+    async fn write_spec(&self, wanted: RowSpec) -> Result<bool> {
         if self.missing.contains(&"spec") {
             return Ok(false);
         }
@@ -227,7 +227,7 @@ impl Doctor {
         Ok(spec::stored(session, &options.keyspace).await? == Some(wanted))
     }
 
-    async fn alter(&self, table: &str, options: &[(String, String)]) -> Result<bool, StoreError> {
+    async fn alter(&self, table: &str, options: &[(String, String)]) -> Result<bool> {
         let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
         let options: Vec<String> =
             options.iter().map(|(n, v)| format!("{}: {}", quoted(n), quoted(v))).collect();

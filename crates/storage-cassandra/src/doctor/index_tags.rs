@@ -17,7 +17,7 @@ use crate::index::tag_index::document::{Configured, has_tag};
 use crate::index::window::WindowKey;
 use promkairos_kairos::TableName;
 use promkairos_kairos::index::{IndexedTags, RowKeyRow, TagIndexRow, TimeIndexRow};
-use promkairos_storage::StoreError;
+use promkairos_storage::{Result, StoreError};
 
 /// The tags that are indexed now.
 pub(super) struct IndexTags<'a> {
@@ -28,7 +28,7 @@ pub(super) struct IndexTags<'a> {
 }
 
 impl<'a> IndexTags<'a> {
-    pub(super) async fn read(doctor: &'a Doctor) -> Result<Self, StoreError> {
+    pub(super) async fn read(doctor: &'a Doctor) -> Result<Self> {
         Ok(Self {
             recorded: doctor.coverage().await?,
             configured: &doctor.options.tag_index.metrics,
@@ -60,10 +60,7 @@ impl<'a> IndexTags<'a> {
 impl Doctor {
     /// Writes the missing ones of these rows for a window that readers do not see yet. Returns
     /// whether all exist then.
-    pub(super) async fn write_tags_of_window(
-        &self,
-        window: &TimeIndexRow,
-    ) -> Result<bool, StoreError> {
+    pub(super) async fn write_tags_of_window(&self, window: &TimeIndexRow) -> Result<bool> {
         let indexed = IndexTags::read(self).await?;
         let mut all_stand = true;
         if indexed.is_empty() {
@@ -81,11 +78,7 @@ impl Doctor {
         }
     }
 
-    async fn write_missing_tags(
-        &self,
-        row: &RowKeyRow,
-        indexed: &IndexTags<'_>,
-    ) -> Result<bool, StoreError> {
+    async fn write_missing_tags(&self, row: &RowKeyRow, indexed: &IndexTags<'_>) -> Result<bool> {
         let mut all_stand = true;
         for tag in indexed.rows(row) {
             // Its writer may have hashed other tags.

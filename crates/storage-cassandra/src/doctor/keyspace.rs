@@ -7,13 +7,13 @@ use crate::cql::once;
 use crate::doctor::check::Doctor;
 use crate::doctor::judge_settings::{judge_compaction, judge_spec};
 use crate::doctor::part::Part;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// Table, compaction options, flags.
 type TableRow = (String, Option<BTreeMap<String, String>>, Option<BTreeSet<String>>);
 
 impl Doctor {
-    pub(super) async fn check_keyspace(&self) -> Result<Part, StoreError> {
+    pub(super) async fn check_keyspace(&self) -> Result<Part> {
         let mut part = Part::default();
         for table in &self.missing {
             let note = format!("table {table} is not there; this KairosDB is an old one");

@@ -28,7 +28,7 @@ use crate::points::dead_cells::{DeadCells, Slices};
 use promkairos_kairos::index::{IndexedTags, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
 use promkairos_kairos::{DataType, RowKey, RowTime, TableName, Tags};
 use promkairos_model::STALE_NAN_BITS;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// Before every column of a row of data.
 const FIRST_COLUMN: [u8; 1] = [0];
@@ -72,7 +72,7 @@ impl Expected<'_> {
 
 impl Doctor {
     /// Reads what the keyspace records of its tag index.
-    pub(super) async fn coverage(&self) -> Result<Coverage, StoreError> {
+    pub(super) async fn coverage(&self) -> Result<Coverage> {
         match self.missing.contains(&"service_index") {
             true => Ok(Coverage::default()),
             false => Coverage::read(&self.cql.executor.session, &self.options.keyspace).await,
@@ -84,7 +84,7 @@ impl Doctor {
         &self,
         select: &Prepared,
         values: impl SerializeRow,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let rows = if_read(self.rows(select, values).await)?;
         Ok(rows.is_none_or(|rows| !rows.is_empty()))
     }
@@ -100,7 +100,7 @@ impl Doctor {
         &self,
         select: &Prepared,
         values: impl SerializeRow,
-    ) -> Result<Option<Vec<R>>, StoreError>
+    ) -> Result<Option<Vec<R>>>
     where
         R: for<'f, 'm> DeserializeRow<'f, 'm>,
     {
@@ -121,7 +121,7 @@ impl Doctor {
     }
 
     /// The row of `row_keys`, if it exists.
-    pub(super) async fn row_key(&self, row: &RowKeyRow) -> Result<Option<Standing>, StoreError> {
+    pub(super) async fn row_key(&self, row: &RowKeyRow) -> Result<Option<Standing>> {
         let (metric, table, time) = WindowKey::from(row).values();
         let values = (metric, table, time, row.data_type.as_str(), map(&row.tags));
         let rows = self.rows(&self.statements.row_keys.get, values).await?;
@@ -129,7 +129,7 @@ impl Doctor {
     }
 
     /// The row of `row_key_time_index`, if it exists.
-    pub(super) async fn time(&self, row: &TimeIndexRow) -> Result<Option<Standing>, StoreError> {
+    pub(super) async fn time(&self, row: &TimeIndexRow) -> Result<Option<Standing>> {
         let key = WindowKey::from(row);
         let identity = key.identity();
         if let Some(known) = self.leads.times.lock().get(&identity) {
@@ -142,7 +142,7 @@ impl Doctor {
     }
 
     /// Whether a name is in its list.
-    pub(super) async fn is_named(&self, row: &StringIndexRow) -> Result<bool, StoreError> {
+    pub(super) async fn is_named(&self, row: &StringIndexRow) -> Result<bool> {
         let list = StringIndexRow::key(row.table_name);
         let identity = Identity::of(&[list, row.metric.as_bytes()]);
         if let Some(known) = self.leads.names.lock().get(&identity) {
@@ -155,14 +155,14 @@ impl Doctor {
     }
 
     /// Whether the legacy index leads to a row of data.
-    pub(super) async fn is_in_legacy(&self, metric: &str, key: &[u8]) -> Result<bool, StoreError> {
+    pub(super) async fn is_in_legacy(&self, metric: &str, key: &[u8]) -> Result<bool> {
         let Some(legacy) = &self.statements.legacy else { return Ok(false) };
         let values = (metric.as_bytes(), key);
         Ok(!self.rows(&legacy.get, values).await?.is_empty())
     }
 
     /// Whether the row has a cell. An unreadable row counts as if it had one.
-    pub(super) async fn has_data(&self, key: &[u8]) -> Result<bool, StoreError> {
+    pub(super) async fn has_data(&self, key: &[u8]) -> Result<bool> {
         if let Some(rows) = if_read(self.rows(&self.statements.data.any, (key,)).await)? {
             return Ok(!rows.is_empty());
         }
@@ -177,7 +177,7 @@ impl Doctor {
 
     /// Whether the row of data that an index row leads to has a cell. A key that cannot be encoded
     /// has none.
-    pub(super) async fn leads_to_data(&self, key: &RowKey) -> Result<bool, StoreError> {
+    pub(super) async fn leads_to_data(&self, key: &RowKey) -> Result<bool> {
         match key.encode() {
             Ok(bytes) => self.has_data(&bytes).await,
             Err(_) => Ok(false),
@@ -227,7 +227,7 @@ impl Doctor {
         &self,
         prepared: &Prepared,
         key: &[u8],
-        mut visit: impl FnMut(&Rows) -> Result<Visited, StoreError>,
+        mut visit: impl FnMut(&Rows) -> Result<Visited>,
     ) -> Result<u64, Failure> {
         // Not remembered: writes of others there between two looks must be seen.
         let dead_cells = DeadCells::default();
@@ -265,7 +265,7 @@ impl Doctor {
 
     /// Whether a stale marker or an exemplar is the only data of its series, in its window and in
     /// the one before. False before 1970, where windows have no neighbours.
-    pub(super) async fn is_alone(&self, key: &RowKey) -> Result<bool, StoreError> {
+    pub(super) async fn is_alone(&self, key: &RowKey) -> Result<bool> {
         let is_marker = key.data_type == DataType::PromDouble;
         if key.row_time.millis() < 0 || (is_marker && self.has_points(key).await?) {
             return Ok(false);
@@ -290,7 +290,7 @@ impl Doctor {
     }
 
     /// Whether a row of data has points other than stale markers.
-    async fn has_points(&self, key: &RowKey) -> Result<bool, StoreError> {
+    async fn has_points(&self, key: &RowKey) -> Result<bool> {
         let Ok(bytes) = key.encode() else { return Ok(false) };
         if key.data_type != DataType::PromDouble {
             return self.has_data(&bytes).await;
@@ -310,7 +310,7 @@ impl Doctor {
         &self,
         key: &RowKey,
         expected: &Expected<'_>,
-    ) -> Result<Vec<TagIndexRow>, StoreError> {
+    ) -> Result<Vec<TagIndexRow>> {
         let names = expected.tags(key);
         let mut gaps = Vec::new();
         if names.is_empty() || self.statements.tags.is_none() {
@@ -329,7 +329,7 @@ impl Doctor {
     }
 
     /// The hashes under which a row of the tag index exists; None where that cannot be read.
-    pub(super) async fn hashes(&self, tag: &TagIndexRow) -> Result<Option<Vec<i32>>, StoreError> {
+    pub(super) async fn hashes(&self, tag: &TagIndexRow) -> Result<Option<Vec<i32>>> {
         let Some(tags) = &self.statements.tags else { return Ok(Some(vec![])) };
         let row = &tag.row;
         let (metric, table, time) = WindowKey::from(row).values();
@@ -340,7 +340,7 @@ impl Doctor {
     }
 
     /// Whether a row of the tag index exists, with its hash.
-    pub(super) async fn tag_row(&self, tag: &TagIndexRow) -> Result<bool, StoreError> {
+    pub(super) async fn tag_row(&self, tag: &TagIndexRow) -> Result<bool> {
         let Some(tags) = &self.statements.tags else { return Ok(false) };
         let row = &tag.row;
         let (metric, table, time) = WindowKey::from(row).values();
@@ -350,10 +350,7 @@ impl Doctor {
     }
 
     /// Whether a window leads to any data, or may do, and when it last changed.
-    pub(super) async fn window_has_data(
-        &self,
-        row: &TimeIndexRow,
-    ) -> Result<(bool, Option<i64>), StoreError> {
+    pub(super) async fn window_has_data(&self, row: &TimeIndexRow) -> Result<(bool, Option<i64>)> {
         let (values, mut changed) = (WindowKey::from(row).values(), None);
         let mut pages = self.cql.pages(&self.statements.row_keys.window, values);
         loop {
@@ -376,7 +373,7 @@ impl Doctor {
 pub(super) fn window_rows(
     window: &TimeIndexRow,
     page: &Rows,
-) -> Result<(Vec<RowKeyRow>, Option<i64>), StoreError> {
+) -> Result<(Vec<RowKeyRow>, Option<i64>)> {
     let (mut rows, mut changed) = (Vec::new(), None);
     for row in page.iter::<WindowRow>()? {
         let (data_type, tags, mtime) = row?;

@@ -3,7 +3,7 @@
 use scylla::client::session::Session;
 
 use crate::cql::once;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// This number of rows of a page costs as much as one read.
 pub(super) const ROWS_A_READ: usize = 100;
@@ -27,7 +27,7 @@ pub(super) fn tombstones<'a>(warnings: impl Iterator<Item = &'a str>) -> u64 {
 /// The number of tombstones in a page of a scan from which a query might fail.
 pub(super) async fn many_tombstones(session: &Session) -> u64 {
     let cql = "SELECT value FROM system_views.settings WHERE name = 'tombstone_failure_threshold'";
-    let said: Result<Vec<(Option<String>,)>, StoreError> = once::rows(session, cql, ()).await;
+    let said: Result<Vec<(Option<String>,)>> = once::rows(session, cql, ()).await;
     let said = said.ok().and_then(|rows| rows.into_iter().next()?.0?.parse().ok());
     (said.unwrap_or(DEFAULT_THRESHOLD) / SHARE).max(1)
 }

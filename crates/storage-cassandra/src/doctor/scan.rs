@@ -20,7 +20,7 @@ use crate::doctor::pages::{ROWS_A_READ, tombstones};
 use crate::doctor::part::Part;
 use crate::doctor::report::Outcome;
 use crate::identity::Identity;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// The most partitions of a slice that are read by themselves.
 const MOST_PROBES: u32 = 100;
@@ -79,7 +79,7 @@ impl<'a, R: ScanRow> Pages<'a, R> {
     }
 
     /// The next page; None at the end.
-    pub(super) async fn next(&mut self, part: &mut Part) -> Result<Option<Vec<R>>, StoreError> {
+    pub(super) async fn next(&mut self, part: &mut Part) -> Result<Option<Vec<R>>> {
         let doctor = self.doctor;
         while let Some(slice) = self.left.last().map(|(slice, _)| *slice) {
             doctor.pace.take(1).await;
@@ -128,7 +128,7 @@ impl<'a, R: ScanRow> Pages<'a, R> {
 
     /// Cuts the current slice, which was not read to its end. An error where tombstones cannot be the reason: two
     /// neighbouring tokens never both belong to partitions.
-    fn cut(&mut self, why: String, part: &mut Part) -> Result<(), StoreError> {
+    fn cut(&mut self, why: String, part: &mut Part) -> Result<()> {
         let Some(((first, last), _)) = self.left.pop() else { return Ok(()) };
         match self.at.take() {
             _ if first == last && self.gives_up => return Err(Failure::Unread(why).into()),
@@ -157,7 +157,7 @@ impl<'a, R: ScanRow> Pages<'a, R> {
     }
 
     /// Reads each partition of a page by itself.
-    async fn probe(&mut self, rows: &[R], part: &mut Part) -> Result<(), StoreError> {
+    async fn probe(&mut self, rows: &[R], part: &mut Part) -> Result<()> {
         for row in rows {
             let (token, _) = row.position();
             if self.probed == Some(token) || self.probes >= MOST_PROBES {
@@ -177,7 +177,7 @@ impl<'a, R: ScanRow> Pages<'a, R> {
 
     /// The most tombstones that a page of one partition passes over. An unread partition counts none: the scan
     /// itself meets it.
-    async fn tombstones_of(&self, token: i64) -> Result<u64, StoreError> {
+    async fn tombstones_of(&self, token: i64) -> Result<u64> {
         let (mut most, mut pages) = (0, self.doctor.cql.pages(self.prepared, (token, token)));
         for _ in 0..MOST_PAGES {
             let page = if_read(self.doctor.next_page(&mut pages).await)?;

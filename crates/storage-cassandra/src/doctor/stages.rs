@@ -29,7 +29,7 @@ use crate::index::split_point::SplitPoint;
 use crate::index::window::{Window, WindowKey};
 use promkairos_kairos::index::{RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
 use promkairos_kairos::{DataType, RowKey, RowTime, TableName, Tags};
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// A row of `row_keys` as scanned.
 struct ScannedRow {
@@ -52,7 +52,7 @@ struct Scanned {
 }
 
 impl Doctor {
-    pub(super) async fn scan_data(&self, slice: (i64, i64)) -> Result<Part, StoreError> {
+    pub(super) async fn scan_data(&self, slice: (i64, i64)) -> Result<Part> {
         let mut part = Part::default();
         let mut pages = Pages::<DataScanRow>::new(self, &self.statements.data.scan, slice);
         while let Some(keys) = pages.next(&mut part).await? {
@@ -61,7 +61,7 @@ impl Doctor {
         Ok(part)
     }
 
-    async fn look_at_data(&self, bytes: &[u8]) -> Result<Look, StoreError> {
+    async fn look_at_data(&self, bytes: &[u8]) -> Result<Look> {
         let mut look = Look::default();
         look.facts.rows = 1;
         let key = match RowKey::decode(bytes) {
@@ -136,7 +136,7 @@ impl Doctor {
         }
     }
 
-    pub(super) async fn scan_tag_index(&self, slice: (i64, i64)) -> Result<Part, StoreError> {
+    pub(super) async fn scan_tag_index(&self, slice: (i64, i64)) -> Result<Part> {
         let mut part = Part::default();
         let Some(tags) = &self.statements.tags else { return Ok(part) };
         let mut pages = Pages::<TagScanRow>::new(self, &tags.scan, slice);
@@ -147,7 +147,7 @@ impl Doctor {
         Ok(part)
     }
 
-    async fn look_at_tag(&self, scanned: &ScannedTag) -> Result<Look, StoreError> {
+    async fn look_at_tag(&self, scanned: &ScannedTag) -> Result<Look> {
         let mut look = Look::default();
         look.facts.tag_index_rows = 1;
         let row = &scanned.row.row;
@@ -160,11 +160,7 @@ impl Doctor {
         Ok(look)
     }
 
-    pub(super) async fn scan_row_keys(
-        &self,
-        slice: (i64, i64),
-        known: &Gathered,
-    ) -> Result<Part, StoreError> {
+    pub(super) async fn scan_row_keys(&self, slice: (i64, i64), known: &Gathered) -> Result<Part> {
         let mut part = Part::default();
         let mut scanned = Scanned::default();
         let configured = &self.options.tag_index.metrics;
@@ -202,11 +198,7 @@ impl Doctor {
         }
     }
 
-    async fn look_at_index(
-        &self,
-        scanned: &ScannedRow,
-        expected: &Expected<'_>,
-    ) -> Result<Look, StoreError> {
+    async fn look_at_index(&self, scanned: &ScannedRow, expected: &Expected<'_>) -> Result<Look> {
         let mut look = Look::default();
         look.facts.row_keys = 1;
         let ScannedRow { row, standing, changed } = scanned;
@@ -228,11 +220,7 @@ impl Doctor {
         Ok(look)
     }
 
-    pub(super) async fn scan_row_times(
-        &self,
-        slice: (i64, i64),
-        known: &Gathered,
-    ) -> Result<Part, StoreError> {
+    pub(super) async fn scan_row_times(&self, slice: (i64, i64), known: &Gathered) -> Result<Part> {
         let mut part = Part::default();
         let mut pages = Pages::<TimeScanRow>::new(self, &self.statements.times.scan, slice);
         while let Some(rows) = pages.next(&mut part).await? {
@@ -249,7 +237,7 @@ impl Doctor {
         Ok(part)
     }
 
-    async fn look_at_time(&self, row: &TimeIndexRow, known: &Gathered) -> Result<Look, StoreError> {
+    async fn look_at_time(&self, row: &TimeIndexRow, known: &Gathered) -> Result<Look> {
         let (mut look, at) = (Look::default(), self.moment());
         let identity = WindowKey::from(row).identity();
         if !at.is_settled(row.row_time, None) || known.may_be_unindexed(&identity) {
@@ -262,7 +250,7 @@ impl Doctor {
         Ok(look)
     }
 
-    pub(super) async fn scan_legacy_index(&self, slice: (i64, i64)) -> Result<Part, StoreError> {
+    pub(super) async fn scan_legacy_index(&self, slice: (i64, i64)) -> Result<Part> {
         let mut part = Part::default();
         let Some(legacy) = &self.statements.legacy else { return Ok(part) };
         let mut pages = Pages::<LegacyScanRow>::new(self, &legacy.scan, slice);
@@ -273,7 +261,7 @@ impl Doctor {
         Ok(part)
     }
 
-    async fn look_at_legacy(&self, bytes: &[u8]) -> Result<Look, StoreError> {
+    async fn look_at_legacy(&self, bytes: &[u8]) -> Result<Look> {
         let mut look = Look::default();
         look.facts.legacy_rows = 1;
         let key = match RowKey::decode(bytes) {
@@ -293,7 +281,7 @@ impl Doctor {
     }
 
     /// Counts the names, and those that lead to no row time.
-    pub(super) async fn count_names(&self) -> Result<Part, StoreError> {
+    pub(super) async fn count_names(&self) -> Result<Part> {
         let mut part = Part::default();
         for table in TableName::ALL {
             let mut names: Vec<String> = Vec::new();
@@ -319,7 +307,7 @@ impl Doctor {
         Ok(part)
     }
 
-    async fn look_at_name(&self, table: TableName, name: &str) -> Result<Look, StoreError> {
+    async fn look_at_name(&self, table: TableName, name: &str) -> Result<Look> {
         let mut look = Look::default();
         let any = &self.statements.times.any;
         let has_time = self.has_rows(any, (name, table.as_str())).await?;

@@ -8,7 +8,7 @@ use crate::index::pages::Sliced;
 use crate::index::split_point::Order;
 use crate::options::Options;
 use crate::schema::tables::NameColumn;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// Rows per page of a scan.
 const PAGE: i32 = 1_000;
@@ -116,7 +116,7 @@ impl Statements {
     pub(super) async fn prepare(
         on: &Preparer<'_>,
         (missing, names): (&[&'static str], NameColumn),
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         Ok(Self {
             data: Data::prepare(on).await?,
             row_keys: RowKeys::prepare(on).await?,
@@ -138,7 +138,7 @@ async fn scan(
     name: &'static str,
     (columns, table): (&str, &str),
     key: &str,
-) -> Result<Prepared, StoreError> {
+) -> Result<Prepared> {
     let cql = format!("SELECT {columns}, token({key}) FROM {table} WHERE {}", between(key));
     let mut prepared = on.read(name, cql).await?;
     prepared.statement.set_page_size(PAGE);
@@ -146,7 +146,7 @@ async fn scan(
 }
 
 impl Data {
-    async fn prepare(on: &Preparer<'_>) -> Result<Self, StoreError> {
+    async fn prepare(on: &Preparer<'_>) -> Result<Self> {
         let table = table(on.options, "data_points");
         let cells = format!("SELECT column1, WRITETIME(value), TTL(value) FROM {table}");
         let any = format!("SELECT column1 FROM {table} WHERE key = ? LIMIT 1");
@@ -166,7 +166,7 @@ impl Data {
 }
 
 impl RowKeys {
-    async fn prepare(on: &Preparer<'_>) -> Result<Self, StoreError> {
+    async fn prepare(on: &Preparer<'_>) -> Result<Self> {
         let table = table(on.options, "row_keys");
         let row = format!("{WINDOW} AND data_type = ? AND tags = ?");
         let columns = format!(
@@ -194,7 +194,7 @@ impl RowKeys {
 }
 
 impl Times {
-    async fn prepare(on: &Preparer<'_>) -> Result<Self, StoreError> {
+    async fn prepare(on: &Preparer<'_>) -> Result<Self> {
         let table = table(on.options, "row_key_time_index");
         let get = format!("SELECT {STANDING} FROM {table} WHERE {WINDOW}");
         let any =
@@ -212,7 +212,7 @@ impl Times {
 }
 
 impl Names {
-    async fn prepare(on: &Preparer<'_>, column: NameColumn) -> Result<Self, StoreError> {
+    async fn prepare(on: &Preparer<'_>, column: NameColumn) -> Result<Self> {
         let table = table(on.options, "string_index");
         let name = format!("SELECT column1 FROM {table} WHERE key = ? AND column1");
         let put =
@@ -229,7 +229,7 @@ impl Names {
 }
 
 impl Tags {
-    async fn prepare(on: &Preparer<'_>) -> Result<Self, StoreError> {
+    async fn prepare(on: &Preparer<'_>) -> Result<Self> {
         let table = table(on.options, "tag_indexed_row_keys");
         let partition = "metric, table_name, row_time, single_tag_pair";
         let columns =
@@ -253,7 +253,7 @@ impl Tags {
 }
 
 impl Legacy {
-    async fn prepare(on: &Preparer<'_>) -> Result<Self, StoreError> {
+    async fn prepare(on: &Preparer<'_>) -> Result<Self> {
         let table = table(on.options, "row_key_index");
         let row = "key = ? AND column1 = ?";
         let any = format!("SELECT column1 FROM {table} WHERE key = ? LIMIT 1");

@@ -25,7 +25,7 @@ use crate::schema::tables::NameColumn;
 use promkairos_kairos::index::StringIndexRow;
 use promkairos_kairos::{DataType, RowTime, TableName};
 use promkairos_model::{Matcher, TimeRange};
-use promkairos_storage::{SelectHints, StoreError, check_bytes, check_label_bytes};
+use promkairos_storage::{Result, SelectHints, check_bytes, check_label_bytes};
 
 impl SeriesIndex {
     /// The series that match and have rows of a wanted type in the range, in any order. Fails if
@@ -36,7 +36,7 @@ impl SeriesIndex {
         range: TimeRange,
         wanted: fn(&DataType) -> bool,
         most_bytes: usize,
-    ) -> Result<Vec<FoundSeries>, StoreError> {
+    ) -> Result<Vec<FoundSeries>> {
         let route = route(matchers);
         let names = self.names(&route.metrics).await?;
         let metrics = self.candidates(&names, range);
@@ -59,7 +59,7 @@ impl SeriesIndex {
         range: TimeRange,
         wanted: fn(&DataType) -> bool,
         hints: &SelectHints,
-    ) -> Result<Vec<FoundSeries>, StoreError> {
+    ) -> Result<Vec<FoundSeries>> {
         let mut slots: HashTable<usize> = HashTable::new();
         let mut found: Vec<FoundSeries> = Vec::new();
         let (mut bytes, mut of_rows) = (0, 0);
@@ -105,7 +105,7 @@ impl SeriesIndex {
         range: TimeRange,
         wanted: fn(&DataType) -> bool,
         visit: Visit<'_>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let route = route(matchers);
         let names = self.names(&route.metrics).await?;
         let metrics = self.candidates(&names, range);
@@ -117,7 +117,7 @@ impl SeriesIndex {
         metrics: &Candidates<'_>,
         range: TimeRange,
         search: &Search<'_>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let Candidates { names, in_memory } = metrics;
         let (windows, ahead) =
             try_join(self.windows(names, range), self.last_inserts(in_memory)).await?;
@@ -134,7 +134,7 @@ impl SeriesIndex {
         &self,
         matchers: &[Matcher],
         range: TimeRange,
-    ) -> Result<Vec<String>, StoreError> {
+    ) -> Result<Vec<String>> {
         let names = self.names(&route(matchers).metrics).await?;
         let windows = self.windows(&names, range).await?;
         let mut names = self.legacy_names(&names, range).await?;
@@ -151,7 +151,7 @@ impl SeriesIndex {
         key: WindowKey<'_>,
         ahead: Option<LastInsert>,
         search: &Search<'_>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         if self.scan_memory(key, ahead, search).await? {
             return Ok(());
         }
@@ -179,7 +179,7 @@ impl SeriesIndex {
     }
 
     /// The names of the metrics to read. Names from the lists of both tables are merged.
-    pub(crate) async fn names(&self, metrics: &Metrics) -> Result<Vec<String>, StoreError> {
+    pub(crate) async fn names(&self, metrics: &Metrics) -> Result<Vec<String>> {
         let (prefix, matchers) = match metrics {
             Metrics::Named(names) => return Ok(names.clone()),
             Metrics::Listed { prefix, matchers } => (prefix, matchers),
@@ -196,7 +196,7 @@ impl SeriesIndex {
         list: TableName,
         prefix: &str,
         matchers: &[Matcher],
-    ) -> Result<Vec<String>, StoreError> {
+    ) -> Result<Vec<String>> {
         let mut names: Vec<String> = Vec::new();
         let mut take = |name: &str| {
             let inside = name.starts_with(prefix);
@@ -238,11 +238,7 @@ impl SeriesIndex {
     }
 
     /// The windows of metrics that may hold points of the range.
-    pub(crate) async fn windows(
-        &self,
-        names: &[String],
-        range: TimeRange,
-    ) -> Result<Vec<Window>, StoreError> {
+    pub(crate) async fn windows(&self, names: &[String], range: TimeRange) -> Result<Vec<Window>> {
         // Few rows in total. Before 1970 there may be one row time for each point.
         if names.len() > 1 && range.start >= 0 && self.has_few_row_times(range) {
             let parts = self.cql.executor.key_lists.parts(names);
@@ -253,11 +249,7 @@ impl SeriesIndex {
         self.windows_of_each(names, range).await
     }
 
-    async fn windows_of_part(
-        &self,
-        part: &[String],
-        range: TimeRange,
-    ) -> Result<Vec<Window>, StoreError> {
+    async fn windows_of_part(&self, part: &[String], range: TimeRange) -> Result<Vec<Window>> {
         let together = self.windows_of_many(part, range);
         match self.cql.executor.key_lists.together(part.len(), together).await? {
             Some(windows) => Ok(windows),
@@ -265,11 +257,7 @@ impl SeriesIndex {
         }
     }
 
-    async fn windows_of_each(
-        &self,
-        metrics: &[String],
-        range: TimeRange,
-    ) -> Result<Vec<Window>, StoreError> {
+    async fn windows_of_each(&self, metrics: &[String], range: TimeRange) -> Result<Vec<Window>> {
         let reads = metrics.iter().flat_map(|name| TableName::ALL.map(|table| (name, table)));
         let reads = reads.map(move |(metric, table)| self.windows_of(metric, table, range).boxed());
         let windows = all(READS_AT_ONCE, Box::new(reads)).await?;
@@ -299,7 +287,7 @@ impl SeriesIndex {
         metric: &str,
         table_name: TableName,
         range: TimeRange,
-    ) -> Result<Vec<Window>, StoreError> {
+    ) -> Result<Vec<Window>> {
         let mut windows = Vec::new();
         let Some(bounds) = self.spec.row_time_bounds(range) else { return Ok(windows) };
         let select = &self.statements.row_times.select;

@@ -17,7 +17,7 @@ use crate::index::series_index::SeriesIndex;
 use crate::index::tombstones::{PORTION, SAMPLE};
 use crate::index::window::WindowKey;
 use promkairos_kairos::RowKey;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// Delete statements that run at the same time.
 const DELETES_AT_ONCE: usize = 64;
@@ -61,9 +61,9 @@ impl SeriesIndex {
     pub(crate) async fn end_forget(
         &self,
         forgetting: Forgetting<'_>,
-        dead: Result<Vec<FoundRow>, StoreError>,
+        dead: Result<Vec<FoundRow>>,
         is_alone: bool,
-    ) -> Result<Duration, StoreError> {
+    ) -> Result<Duration> {
         let Forgetting { key, stamp, wait, deleting } = forgetting;
         let deleted = match dead {
             Ok(dead) => self.delete_window_rows(key, dead, stamp, is_alone).await,
@@ -87,7 +87,7 @@ impl SeriesIndex {
         mut dead: Vec<FoundRow>,
         stamp: i64,
         is_alone: bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         // All rows of a metric are one partition there.
         let legacy = dead.iter().take(PORTION);
         let legacy = legacy.map(move |row| self.delete_legacy_row(row, stamp).boxed());
@@ -124,11 +124,7 @@ impl SeriesIndex {
     }
 
     /// How the index rows of a window that lead to these rows without data are removed.
-    pub(crate) async fn removal(
-        &self,
-        key: WindowKey<'_>,
-        dead: &[FoundRow],
-    ) -> Result<Removal, StoreError> {
+    pub(crate) async fn removal(&self, key: WindowKey<'_>, dead: &[FoundRow]) -> Result<Removal> {
         if dead.len() > PORTION && self.are_all_of_window(key, dead).await? {
             return Ok(Removal::Together);
         }
@@ -142,7 +138,7 @@ impl SeriesIndex {
         key: WindowKey<'_>,
         rows: &mut [FoundRow],
         stamp: i64,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let count = rows.len();
         (0..SAMPLE).for_each(|at| rows.swap(at, at * count / SAMPLE));
         let (sample, others) = rows.split_at(SAMPLE);
@@ -151,11 +147,7 @@ impl SeriesIndex {
     }
 
     /// Whether a window has no other rows of `row_keys` than these, and we wrote each.
-    async fn are_all_of_window(
-        &self,
-        key: WindowKey<'_>,
-        rows: &[FoundRow],
-    ) -> Result<bool, StoreError> {
+    async fn are_all_of_window(&self, key: WindowKey<'_>, rows: &[FoundRow]) -> Result<bool> {
         let ours: HashSet<Identity> = rows.iter().map(|row| row.row.identity()).collect();
         let mut pages = self.index_pages(&self.statements.row_keys.check, key.columns());
         while let Some(page) = pages.next().await? {
@@ -178,7 +170,7 @@ impl SeriesIndex {
         key: WindowKey<'_>,
         rows: &[FoundRow],
         stamp: i64,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let deletes = rows.iter().map(move |row| self.delete_row_key(key, row, stamp).boxed());
         all(DELETES_AT_ONCE, Box::new(deletes)).await.map(drop)
     }
@@ -188,7 +180,7 @@ impl SeriesIndex {
         window: WindowKey<'_>,
         row: &FoundRow,
         stamp: i64,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let key = row.row_key();
         let tags: BTreeMap<&str, &str> = key.tags.iter().collect();
         let (metric, table_name, row_time) = window.values();

@@ -12,7 +12,7 @@ use crate::index::routing::Route;
 use crate::index::window::WindowKey;
 use promkairos_kairos::{DataType, RowKey, RowTime};
 use promkairos_model::{Labels, METRIC_NAME, ShownTime};
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// Metrics and windows that one query reads at the same time.
 pub(crate) const READS_AT_ONCE: usize = 32;
@@ -107,8 +107,7 @@ impl fmt::Display for FoundRow {
 }
 
 /// Takes index rows with their row times.
-pub(crate) type Visit<'a> =
-    &'a mut (dyn FnMut(&Arc<IndexRow>, RowTime) -> Result<(), StoreError> + Send);
+pub(crate) type Visit<'a> = &'a mut (dyn FnMut(&Arc<IndexRow>, RowTime) -> Result<()> + Send);
 
 /// What a search wants, and where its rows go.
 pub(crate) struct Search<'a> {

@@ -16,7 +16,7 @@ use crate::identity::Identity;
 use crate::index::window::WindowKey;
 use promkairos_kairos::{DataType, EncodeError, MAX_KEY_BYTES, RowKey, RowTime, Tags};
 use promkairos_model::{Labels, METRIC_NAME, Printable, ShownSeries, ShownTime};
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// A row of an index.
 #[derive(Debug, Clone)]
@@ -117,8 +117,8 @@ impl IndexRow {
 /// Calls `take` with type and tags of each row of a page with those two columns, until it breaks.
 pub(crate) fn each_row(
     page: &Rows,
-    mut take: impl FnMut(DataType, &[(&str, &str)]) -> Result<ControlFlow<()>, StoreError>,
-) -> Result<ControlFlow<()>, StoreError> {
+    mut take: impl FnMut(DataType, &[(&str, &str)]) -> Result<ControlFlow<()>>,
+) -> Result<ControlFlow<()>> {
     // A partition whose rows are all deleted keeps `mtime`: then it has one row of nulls.
     type Row<'f> = (Option<&'f str>, Option<MapIterator<'f, 'f, &'f str, &'f str>>);
     let mut tags: Vec<(&str, &str)> = Vec::new();
@@ -146,10 +146,7 @@ pub(crate) struct CheckedRow<'a> {
 }
 
 /// Calls `take` with each row of such a page.
-pub(crate) fn each_checked_row(
-    page: &Rows,
-    mut take: impl FnMut(CheckedRow<'_>),
-) -> Result<(), StoreError> {
+pub(crate) fn each_checked_row(page: &Rows, mut take: impl FnMut(CheckedRow<'_>)) -> Result<()> {
     type Tags<'f> = MapIterator<'f, 'f, &'f str, &'f str>;
     // All null where every row is deleted and only `mtime` is left.
     type Row<'f> = (Option<&'f str>, Option<Tags<'f>>, Option<&'f str>, Option<i32>);

@@ -15,7 +15,7 @@ use crate::index::series_index::SeriesIndex;
 use promkairos_kairos::DataType;
 use promkairos_model::{Labels, METRIC_NAME};
 use promkairos_storage::limited::Smallest;
-use promkairos_storage::{Limited, SeriesQuery, StoreError};
+use promkairos_storage::{Limited, Result, SeriesQuery};
 
 impl SeriesIndex {
     /// The result of `read`, or a recent answer.
@@ -23,8 +23,8 @@ impl SeriesIndex {
         &self,
         label: Option<&str>,
         query: &SeriesQuery,
-        read: impl Future<Output = Result<Limited<String>, StoreError>>,
-    ) -> Result<Limited<String>, StoreError> {
+        read: impl Future<Output = Result<Limited<String>>>,
+    ) -> Result<Limited<String>> {
         let (asked, begun) =
             (Asked::new(label, query, self.spec), self.answers.begin(Instant::now()));
         if let Some(answer) = self.answers.get(&asked, begun) {
@@ -37,7 +37,7 @@ impl SeriesIndex {
     }
 
     /// [`Store::series`](promkairos_storage::Store::series)
-    pub(crate) async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>, StoreError> {
+    pub(crate) async fn series(&self, query: &SeriesQuery) -> Result<Limited<Labels>> {
         let mut all = Smallest::new(query.limit);
         self.scan(&query.matchers, query.range, DataType::holds_points, &mut |row, _| {
             // Rows come in the order of windows, so a smaller label set may follow a greater one.
@@ -49,14 +49,11 @@ impl SeriesIndex {
     }
 
     /// [`Store::label_names`](promkairos_storage::Store::label_names)
-    pub(crate) async fn label_names(
-        &self,
-        query: &SeriesQuery,
-    ) -> Result<Limited<String>, StoreError> {
+    pub(crate) async fn label_names(&self, query: &SeriesQuery) -> Result<Limited<String>> {
         self.answer(None, query, self.read_label_names(query)).await
     }
 
-    async fn read_label_names(&self, query: &SeriesQuery) -> Result<Limited<String>, StoreError> {
+    async fn read_label_names(&self, query: &SeriesQuery) -> Result<Limited<String>> {
         let mut all = Smallest::new(query.limit);
         self.scan(&query.matchers, query.range, DataType::holds_points, &mut |row, _| {
             let _ = row.labels.iter().try_for_each(|(name, _)| all.add_text(name));
@@ -71,15 +68,11 @@ impl SeriesIndex {
         &self,
         name: &str,
         query: &SeriesQuery,
-    ) -> Result<Limited<String>, StoreError> {
+    ) -> Result<Limited<String>> {
         self.answer(Some(name), query, self.read_label_values(name, query)).await
     }
 
-    async fn read_label_values(
-        &self,
-        name: &str,
-        query: &SeriesQuery,
-    ) -> Result<Limited<String>, StoreError> {
+    async fn read_label_values(&self, name: &str, query: &SeriesQuery) -> Result<Limited<String>> {
         if name == METRIC_NAME && route(&query.matchers).tags.is_empty() {
             let names = self.names_in(&query.matchers, query.range).await?;
             return Ok(Limited::first(names, query.limit));

@@ -24,7 +24,7 @@ use crate::index::split_point::SplitPoint;
 use crate::index::window::WindowKey;
 use promkairos_kairos::index::{LegacyIndexRow, LegacySlice};
 use promkairos_model::{ShownMetric, TimeRange};
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// A bound before every column of a metric.
 const BEFORE_ALL: &[u8] = &[];
@@ -40,7 +40,7 @@ impl SeriesIndex {
         metrics: &[String],
         range: TimeRange,
         search: &Search<'_>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let scan = |metric: &'_ String| {
             let metric = metric.clone();
             async move {
@@ -62,7 +62,7 @@ impl SeriesIndex {
         &self,
         metrics: &[String],
         range: TimeRange,
-    ) -> Result<Vec<String>, StoreError> {
+    ) -> Result<Vec<String>> {
         if !self.has_legacy_rows().await? {
             return Ok(Vec::new());
         }
@@ -79,11 +79,7 @@ impl SeriesIndex {
     }
 
     /// Counts the rows of a metric that a read of the range takes.
-    pub(crate) async fn count_legacy(
-        &self,
-        metric: &str,
-        range: TimeRange,
-    ) -> Result<usize, StoreError> {
+    pub(crate) async fn count_legacy(&self, metric: &str, range: TimeRange) -> Result<usize> {
         let mut rows = 0;
         for slice in self.legacy_slices(metric, range).await? {
             let mut pages = self.legacy_pages(metric, &slice)?;
@@ -95,11 +91,7 @@ impl SeriesIndex {
     }
 
     /// Deletes the entry of a row, if the metric has any entry.
-    pub(crate) async fn delete_legacy_row(
-        &self,
-        row: &FoundRow,
-        stamp: i64,
-    ) -> Result<(), StoreError> {
+    pub(crate) async fn delete_legacy_row(&self, row: &FoundRow, stamp: i64) -> Result<()> {
         if self.has_legacy_rows_of(row.metric()).await? {
             let values = (stamp, row.metric().as_bytes(), row.key());
             let delete = &self.statements.legacy()?.delete;
@@ -109,16 +101,12 @@ impl SeriesIndex {
     }
 
     /// Whether the legacy index has any row of a metric.
-    pub(crate) async fn has_legacy_rows_of(&self, metric: &str) -> Result<bool, StoreError> {
+    pub(crate) async fn has_legacy_rows_of(&self, metric: &str) -> Result<bool> {
         Ok(self.has_legacy_rows().await? && self.extent(metric).await?.is_some())
     }
 
     /// The slices that may hold rows of the metric in the range.
-    async fn legacy_slices(
-        &self,
-        metric: &str,
-        range: TimeRange,
-    ) -> Result<Vec<LegacySlice>, StoreError> {
+    async fn legacy_slices(&self, metric: &str, range: TimeRange) -> Result<Vec<LegacySlice>> {
         // No key can hold such a name, so it has no rows.
         let Ok(mut slices) = LegacySlice::of(self.spec, metric, range) else {
             return Ok(Vec::new());
@@ -135,7 +123,7 @@ impl SeriesIndex {
         metric: &str,
         slice: &LegacySlice,
         search: &Search<'_>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let mut pages = self.legacy_pages(metric, slice)?;
         while let Some(page) = pages.next().await? {
             let mut visit = search.visit.lock();
@@ -161,11 +149,7 @@ impl SeriesIndex {
     }
 
     /// The rows of a slice, page by page.
-    fn legacy_pages(
-        &self,
-        metric: &str,
-        slice: &LegacySlice,
-    ) -> Result<IndexPages<'_>, StoreError> {
+    fn legacy_pages(&self, metric: &str, slice: &LegacySlice) -> Result<IndexPages<'_>> {
         let key = vec![CqlValue::Blob(metric.as_bytes().to_vec())];
         let range = [SplitPoint::of_bytes(&slice.start), SplitPoint::behind_bytes(&slice.end)];
         let select = &self.statements.legacy()?.slice;
@@ -173,7 +157,7 @@ impl SeriesIndex {
     }
 
     /// Whether the table holds any row.
-    async fn has_legacy_rows(&self) -> Result<bool, StoreError> {
+    async fn has_legacy_rows(&self) -> Result<bool> {
         let Some(statements) = &self.statements.legacy else { return Ok(false) };
         let known = self.legacy.table.lock().clone();
         if let Some(known) = known.filter(|known| known.is_fresh(self.options.index_recheck)) {
@@ -185,7 +169,7 @@ impl SeriesIndex {
     }
 
     /// The first and the last column of the metric; None when it has none.
-    async fn extent(&self, metric: &str) -> Result<Option<Arc<Extent>>, StoreError> {
+    async fn extent(&self, metric: &str) -> Result<Option<Arc<Extent>>> {
         let id = Identity::of(&[metric.as_bytes()]);
         let known = self.legacy.metrics.lock().get(&id).cloned();
         if let Some(known) = known.filter(|known| known.is_fresh(self.options.index_recheck)) {
@@ -208,7 +192,7 @@ impl SeriesIndex {
         select: &Prepared,
         values: impl scylla::serialize::row::SerializeRow,
         unread: &[u8],
-    ) -> Result<Option<Vec<u8>>, StoreError> {
+    ) -> Result<Option<Vec<u8>>> {
         let Some(rows) = if_read(self.cql.rows(select, values).await)? else {
             return Ok(Some(unread.to_vec()));
         };

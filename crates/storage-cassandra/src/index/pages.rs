@@ -27,7 +27,7 @@ use crate::cql::rows::Rows;
 use crate::identity::Identity;
 use crate::index::split_point::{Order, SplitPoint};
 use promkairos_model::ShownTime;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// How long the cuts of a partition are remembered.
 const LASTS: Duration = Duration::from_secs(3600);
@@ -198,7 +198,7 @@ impl<'a> IndexPages<'a> {
     }
 
     /// The next page. `None` = everything is read.
-    pub(crate) async fn next(&mut self) -> Result<Option<Rows>, StoreError> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Rows>> {
         let Sliced { select, order } = self.sliced;
         loop {
             if self.state.is_none() && self.cuts.next().is_none() {
@@ -241,7 +241,7 @@ impl<'a> IndexPages<'a> {
     }
 
     /// The split point behind the last row of a page.
-    fn behind_page(&self, page: &Rows) -> Result<Option<SplitPoint>, StoreError> {
+    fn behind_page(&self, page: &Rows) -> Result<Option<SplitPoint>> {
         let Some(last) = page.iter::<ColumnIterator<'_, '_>>()?.last() else { return Ok(None) };
         let mut columns = Vec::new();
         for column in last? {

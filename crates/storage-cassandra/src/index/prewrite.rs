@@ -18,7 +18,7 @@ use crate::index::memory::{KnownWindow, Used};
 use crate::index::prewrite_schedule::{Schedule, WindowChange};
 use crate::index::series_index::SeriesIndex;
 use crate::index::window::WindowKey;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// How often the clock is read.
 const LOOK: Duration = Duration::from_millis(500);
@@ -50,7 +50,7 @@ impl SeriesIndex {
     }
 
     /// Checks all live series once.
-    async fn look_ahead(&self, change: WindowChange, now: i64) -> Result<(), StoreError> {
+    async fn look_ahead(&self, change: WindowChange, now: i64) -> Result<()> {
         let live_within = i64::try_from(self.options.live_within.as_secs()).unwrap_or(i64::MAX);
         let live = (now / 1000).saturating_sub(live_within);
         let windows = self.memory.of_row_time(change.open).into_iter();
@@ -84,7 +84,7 @@ impl SeriesIndex {
         next: WindowKey<'_>,
         change: WindowChange,
         rate: &mut RowRate,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let mut pages = self.index_pages(&self.statements.row_keys.select, window.key().columns());
         while let Some(page) = pages.next().await? {
             let mut rows = self.live_rows(window, live, &page)?;
@@ -102,12 +102,7 @@ impl SeriesIndex {
     }
 
     /// The rows of live series in a page of a window.
-    fn live_rows(
-        &self,
-        window: &KnownWindow,
-        live: Used,
-        page: &Rows,
-    ) -> Result<Vec<IndexRow>, StoreError> {
+    fn live_rows(&self, window: &KnownWindow, live: Used, page: &Rows) -> Result<Vec<IndexRow>> {
         let key = window.key();
         let mut rows = Vec::new();
         let _all = each_row(page, |data_type, tags| {

@@ -22,7 +22,7 @@ use crate::options::Options;
 use crate::schema::OpenedKeyspace;
 use crate::schema::tables::NameColumn;
 use promkairos_kairos::RowSpec;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// The series index of a keyspace.
 pub(crate) struct SeriesIndex {
@@ -52,7 +52,7 @@ impl SeriesIndex {
         on: &Preparer<'_>,
         found: &OpenedKeyspace,
         lifetimes: Lifetimes,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         let options = on.options;
         let metrics = cql.executor.metrics.clone();
         Ok(Self {

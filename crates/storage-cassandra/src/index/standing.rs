@@ -10,7 +10,7 @@ use crate::index::series_index::SeriesIndex;
 use crate::index::window::WindowKey;
 use promkairos_kairos::index::StringIndexRow;
 use promkairos_model::{Labels, METRIC_NAME};
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 impl SeriesIndex {
     /// Reads the index rows of a window from Cassandra.
@@ -18,7 +18,7 @@ impl SeriesIndex {
         &self,
         key: WindowKey<'_>,
         deadline: Deadline,
-    ) -> Result<Known, StoreError> {
+    ) -> Result<Known> {
         let name = self.name_is_listed(key, deadline).await?;
         let mut known = Known { name, ..Known::default() };
         let now = now_ms() / 1000;
@@ -44,11 +44,7 @@ impl SeriesIndex {
         Ok(known)
     }
 
-    async fn name_is_listed(
-        &self,
-        key: WindowKey<'_>,
-        deadline: Deadline,
-    ) -> Result<bool, StoreError> {
+    async fn name_is_listed(&self, key: WindowKey<'_>, deadline: Deadline) -> Result<bool> {
         let check = &self.statements.names.check;
         let values = (StringIndexRow::key(key.table_name), self.names.value(key.metric));
         Ok(!self.cql.executor.rows(check, values, deadline).await?.is_empty())

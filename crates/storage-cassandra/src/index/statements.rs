@@ -8,7 +8,7 @@ use crate::index::pages::Sliced;
 use crate::index::split_point::Order;
 use crate::index::tag_index::statements::{StateStatements, TagIndexStatements, TagRowStatements};
 use crate::schema::tables::NameColumn;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// All statements of the index; those on a table that the keyspace lacks are None.
 pub(crate) struct IndexStatements {
@@ -25,7 +25,7 @@ impl IndexStatements {
         on: &Preparer<'_>,
         missing: &[&str],
         names: NameColumn,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         Ok(Self {
             row_keys: on.row_keys().await?,
             row_times: on.row_times().await?,
@@ -35,15 +35,15 @@ impl IndexStatements {
         })
     }
 
-    pub(crate) fn legacy(&self) -> Result<&LegacyStatements, StoreError> {
+    pub(crate) fn legacy(&self) -> Result<&LegacyStatements> {
         there(&self.legacy, "row_key_index")
     }
 
-    pub(crate) fn tag_rows(&self) -> Result<&TagRowStatements, StoreError> {
+    pub(crate) fn tag_rows(&self) -> Result<&TagRowStatements> {
         there(&self.tags.rows, "tag_indexed_row_keys")
     }
 
-    pub(crate) fn tag_state(&self) -> Result<&StateStatements, StoreError> {
+    pub(crate) fn tag_state(&self) -> Result<&StateStatements> {
         there(&self.tags.state, "service_index")
     }
 }
@@ -109,7 +109,7 @@ pub(crate) struct LegacyStatements {
 const INDEX_ROW: &str = "metric = ? AND table_name = ? AND row_time = ?";
 
 impl Preparer<'_> {
-    async fn row_keys(&self) -> Result<RowKeyStatements, StoreError> {
+    async fn row_keys(&self) -> Result<RowKeyStatements> {
         let table = self.options.keyspace.table("row_keys");
         // An INSERT with our TTL would replace a neighbour's row that lasts longer.
         let insert = format!(
@@ -147,7 +147,7 @@ impl Preparer<'_> {
         })
     }
 
-    async fn row_times(&self) -> Result<RowTimeStatements, StoreError> {
+    async fn row_times(&self) -> Result<RowTimeStatements> {
         let table = self.options.keyspace.table("row_key_time_index");
         let insert = format!("UPDATE {table} {STAMPED_TTL} SET value = '' WHERE {INDEX_ROW}");
         let select = format!(
@@ -169,7 +169,7 @@ impl Preparer<'_> {
         })
     }
 
-    async fn names(&self, names: NameColumn) -> Result<NameStatements, StoreError> {
+    async fn names(&self, names: NameColumn) -> Result<NameStatements> {
         let table = self.options.keyspace.table("string_index");
         let columns = "(key, column1, value) VALUES (?, ?, 0x00)";
         let insert = format!("INSERT INTO {table} {columns} {STAMPED}");
@@ -184,7 +184,7 @@ impl Preparer<'_> {
         })
     }
 
-    async fn legacy(&self) -> Result<LegacyStatements, StoreError> {
+    async fn legacy(&self) -> Result<LegacyStatements> {
         let table = self.options.keyspace.table("row_key_index");
         let select = format!("SELECT column1 FROM {table}");
         let metric = format!("{select} WHERE key = ?");

@@ -24,7 +24,7 @@ use crate::index::series_index::SeriesIndex;
 use crate::index::window::WindowKey;
 use promkairos_kairos::{DataType, TableName};
 use promkairos_model::TimeRange;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// `mtime` is read ahead only in ranges of at most this many row times, a year and more.
 const ROW_TIMES_AHEAD: usize = 20;
@@ -70,7 +70,7 @@ impl SeriesIndex {
     pub(crate) async fn last_inserts(
         &self,
         keys: &[WindowKey<'_>],
-    ) -> Result<HashMap<Identity, LastInsert>, StoreError> {
+    ) -> Result<HashMap<Identity, LastInsert>> {
         let parts = keys.chunk_by(WindowKey::is_beside);
         let parts = parts.flat_map(|keys| self.cql.executor.key_lists.parts(keys));
         let looks = parts.map(|part| {
@@ -83,7 +83,7 @@ impl SeriesIndex {
     async fn last_inserts_of_part(
         &self,
         part: Vec<WindowKey<'_>>,
-    ) -> Result<HashMap<Identity, LastInsert>, StoreError> {
+    ) -> Result<HashMap<Identity, LastInsert>> {
         let together = self.last_inserts_of_many(&part);
         if let Some(last) = self.cql.executor.key_lists.together(part.len(), together).await? {
             return Ok(last);
@@ -119,7 +119,7 @@ impl SeriesIndex {
         Ok(last)
     }
 
-    async fn last_insert(&self, key: WindowKey<'_>) -> Result<LastInsert, StoreError> {
+    async fn last_insert(&self, key: WindowKey<'_>) -> Result<LastInsert> {
         let asked = Instant::now();
         Ok(LastInsert { asked, mtime: self.mtime(key).await? })
     }
@@ -129,7 +129,7 @@ impl SeriesIndex {
         &self,
         key: WindowKey<'_>,
         search: &Search<'_>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let asked = Instant::now();
         let window = self.series.window(key.identity());
         {
@@ -154,7 +154,7 @@ impl SeriesIndex {
         key: WindowKey<'_>,
         ahead: Option<LastInsert>,
         search: &Search<'_>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         let now = Instant::now();
         let Some(window) = self.series.with_rows(key.identity(), now) else { return Ok(false) };
         let look = match ahead {
@@ -170,7 +170,7 @@ impl SeriesIndex {
     }
 
     /// Brings the window up to date with Cassandra. The caller is its only reader.
-    async fn refresh(&self, key: WindowKey<'_>, window: &CachedWindow) -> Result<(), StoreError> {
+    async fn refresh(&self, key: WindowKey<'_>, window: &CachedWindow) -> Result<()> {
         let (started, started_ms, epoch) = (Instant::now(), now_ms(), window.epoch());
         let mtime = self.mtime(key).await?;
         let metrics = &self.cql.executor.metrics;
@@ -198,11 +198,7 @@ impl SeriesIndex {
     }
 
     /// Visits the rows of a window page by page.
-    async fn stream_row_keys(
-        &self,
-        key: WindowKey<'_>,
-        search: &Search<'_>,
-    ) -> Result<(), StoreError> {
+    async fn stream_row_keys(&self, key: WindowKey<'_>, search: &Search<'_>) -> Result<()> {
         self.row_keys(key, |data_type, tags| {
             if search.route.passes(tags)
                 && let Some(row) = self.row_of(key, (data_type, tags), search.wanted)
@@ -242,8 +238,8 @@ impl SeriesIndex {
     pub(crate) async fn row_keys(
         &self,
         key: WindowKey<'_>,
-        mut take: impl FnMut(DataType, &[(&str, &str)]) -> Result<ControlFlow<()>, StoreError>,
-    ) -> Result<(), StoreError> {
+        mut take: impl FnMut(DataType, &[(&str, &str)]) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
         let mut pages = self.index_pages(&self.statements.row_keys.select, key.columns());
         while let Some(page) = pages.next().await? {
             if each_row(&page, &mut take)?.is_break() {
@@ -255,7 +251,7 @@ impl SeriesIndex {
 
     /// Reads the `mtime` of a window; None when there is none. A server reads it with the first row, and gives up
     /// where too many dead rows lie before that row.
-    async fn mtime(&self, key: WindowKey<'_>) -> Result<Option<Mtime>, StoreError> {
+    async fn mtime(&self, key: WindowKey<'_>) -> Result<Option<Mtime>> {
         let select = &self.statements.row_keys.mtime;
         if self.cuts.begins_dead(key.identity()) {
             return Ok(Some(Mtime::unread()));

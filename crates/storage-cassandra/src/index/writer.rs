@@ -24,7 +24,7 @@ use crate::lifetime::Over;
 use crate::points::plan::{Plan, PlannedRow, RefusedSeries};
 use promkairos_kairos::index::StringIndexRow;
 use promkairos_model::{Labels, METRIC_NAME};
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// Windows that one write handles at the same time.
 const WINDOWS_AT_ONCE: usize = 32;
@@ -62,7 +62,7 @@ impl SeriesIndex {
         plan: &Plan,
         ttls: &[u32],
         deadline: Deadline,
-    ) -> Result<RefusedSeries, StoreError> {
+    ) -> Result<RefusedSeries> {
         let mut demands = self.demands(plan, ttls, deadline);
         demands.retain(|demand| self.may_miss(demand));
         let ensure = move |demand| self.ensure_window(demand).boxed();
@@ -78,7 +78,7 @@ impl SeriesIndex {
         key: WindowKey<'_>,
         begins_in: i64,
         rows: Vec<IndexRow>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         self.cql.skew.check()?;
         let _gate = self.begin_write().await?;
         let plan = Plan::of_index_rows(rows, key.row_time);
@@ -137,7 +137,7 @@ impl SeriesIndex {
         windows.into_values().collect()
     }
 
-    async fn ensure_window(&self, demand: Demand<'_>) -> Result<RefusedSeries, StoreError> {
+    async fn ensure_window(&self, demand: Demand<'_>) -> Result<RefusedSeries> {
         let needed = self.needed(&demand);
         let since = recheck_since(self.options.index_recheck);
         let missing = {
@@ -193,7 +193,7 @@ impl SeriesIndex {
         &self,
         demand: &Demand<'_>,
         rows: &[usize],
-    ) -> Result<RefusedSeries, StoreError> {
+    ) -> Result<RefusedSeries> {
         let (ttl, expiry) = self.lifetimes().of_index(demand.ttl, demand.over, now_ms() / 1000);
         let mut refused = self.write_tags_of(demand, rows, ttl).await?;
         let rows: Vec<usize> = rows
@@ -238,7 +238,7 @@ impl SeriesIndex {
         demand: &Demand<'_>,
         rows: &[usize],
         ttl: i32,
-    ) -> Result<RefusedSeries, StoreError> {
+    ) -> Result<RefusedSeries> {
         let Some(indexed) = self.indexed_tags(demand.key.metric) else {
             return Ok(RefusedSeries::new());
         };
@@ -300,7 +300,7 @@ fn asked_for(plan: &Plan, row: &PlannedRow, used: Used) -> Asked {
 fn refused_in_window(
     series: impl Iterator<Item = u32>,
     written: Result<RefusedSeries, Failure>,
-) -> Result<RefusedSeries, StoreError> {
+) -> Result<RefusedSeries> {
     match written {
         Ok(refused) => Ok(refused),
         Err(Failure::Refused(why)) => Ok(series.map(|series| (series, why.clone())).collect()),
@@ -316,6 +316,7 @@ pub(crate) fn tags_of(labels: &Labels) -> BTreeMap<&str, &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use promkairos_storage::StoreError;
 
     #[test]
     fn a_refused_window_refuses_its_series_and_nothing_else_fails() {

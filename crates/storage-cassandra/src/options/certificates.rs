@@ -15,7 +15,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 
-use promkairos_storage::StoreError;
+use promkairos_storage::{Result, StoreError};
 
 /// Encryption of the connections to a cluster.
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ impl Certificates {
 
     /// The configuration of connections. It follows what was set last, now and later; where nothing
     /// was set, it begins with `first`.
-    pub(crate) fn client_config(&self, first: &Tls) -> Result<Arc<ClientConfig>, StoreError> {
+    pub(crate) fn client_config(&self, first: &Tls) -> Result<Arc<ClientConfig>> {
         self.0.write().get_or_insert_with(|| first.clone());
         let follows = Arc::new(self.clone());
         let provider = Arc::new(ring::default_provider());

@@ -28,7 +28,7 @@ use crate::cql::stamp::now_ms;
 use crate::identity::Identity;
 use crate::index::mtime::random;
 use crate::options::read_cache::MOST_CACHE_AGE;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// `service` of the rows; `service_key` is the metric, `key` the process.
 const SERVICE: &str = "prometheus_read_cache";
@@ -67,7 +67,7 @@ struct EpochStatements {
 }
 
 impl EpochStatements {
-    async fn prepare(on: &Preparer<'_>) -> Result<Self, StoreError> {
+    async fn prepare(on: &Preparer<'_>) -> Result<Self> {
         let table = on.options.keyspace.table("service_index");
         let rows = format!("{table} WHERE service = '{SERVICE}' AND service_key");
         let select = format!("SELECT key, value FROM {rows} = ?");
@@ -90,7 +90,7 @@ impl EpochLog {
         cql: &Arc<Cql>,
         on: &Preparer<'_>,
         missing: &[&str],
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         let statements = EpochStatements::prepare(on);
         let statements = unless_missing(missing, "service_index", statements).await?;
         let key = format!("{:016x}", random());
@@ -103,11 +103,7 @@ impl EpochLog {
     }
 
     /// Changes the epochs of metrics whose settled points change; the list has each metric once.
-    pub(crate) async fn raise(
-        &self,
-        metrics: &[&str],
-        deadline: Deadline,
-    ) -> Result<(), StoreError> {
+    pub(crate) async fn raise(&self, metrics: &[&str], deadline: Deadline) -> Result<()> {
         let Some(statements) = &self.statements else { return Ok(()) };
         let ttl = i32::try_from(LASTS.as_secs()).unwrap_or(i32::MAX);
         let raise = move |metric: &&str| {
@@ -131,7 +127,7 @@ impl EpochLog {
     }
 
     /// Reads the epochs of metrics.
-    pub(crate) async fn read(&self, metrics: BTreeSet<&str>) -> Result<EpochsByMetric, StoreError> {
+    pub(crate) async fn read(&self, metrics: BTreeSet<&str>) -> Result<EpochsByMetric> {
         let Some(statements) = &self.statements else { return Ok(EpochsByMetric::new()) };
         let metrics: Vec<&str> = metrics.into_iter().collect();
         let read =
@@ -146,7 +142,7 @@ impl EpochLog {
         &self,
         statements: &EpochStatements,
         part: Vec<String>,
-    ) -> Result<Vec<(String, Epoch)>, StoreError> {
+    ) -> Result<Vec<(String, Epoch)>> {
         let together = self.read_many(statements, &part);
         if let Some(read) = self.cql.executor.key_lists.together(part.len(), together).await? {
             return Ok(read);
@@ -178,11 +174,7 @@ impl EpochLog {
         Ok(epochs.into_iter().map(|(metric, epoch)| (metric.to_owned(), epoch)).collect())
     }
 
-    async fn read_one(
-        &self,
-        statements: &EpochStatements,
-        metric: &str,
-    ) -> Result<Epoch, StoreError> {
+    async fn read_one(&self, statements: &EpochStatements, metric: &str) -> Result<Epoch> {
         let mut epoch = Identity::of(&[]);
         let mut pages = self.cql.pages(&statements.select, (metric,));
         while let Some(page) = pages.next().await? {

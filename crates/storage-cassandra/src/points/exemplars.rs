@@ -11,7 +11,7 @@ use crate::points::reader::damaged;
 use promkairos_kairos::{Cell, cell};
 use promkairos_model::{Exemplar, Labels, TimeRange};
 use promkairos_storage::exemplars::Budget;
-use promkairos_storage::{ExemplarList, StoreError};
+use promkairos_storage::{ExemplarList, Result};
 
 /// Series read at the same time by one query.
 const SERIES_AT_ONCE: usize = 32;
@@ -23,7 +23,7 @@ impl PointStore {
         found: Vec<FoundSeries>,
         range: TimeRange,
         max_bytes: usize,
-    ) -> Result<ExemplarList, StoreError> {
+    ) -> Result<ExemplarList> {
         // One budget for all series that are read at the same time.
         let budget = &Mutex::new(Budget::new(max_bytes));
         let reads = found.into_iter();
@@ -39,7 +39,7 @@ impl PointStore {
         series: FoundSeries,
         range: TimeRange,
         budget: &Mutex<Budget>,
-    ) -> Result<(Labels, Vec<Exemplar>), StoreError> {
+    ) -> Result<(Labels, Vec<Exemplar>)> {
         let mut exemplars = Vec::new();
         for row in &series.rows {
             self.read_cells(row, range, |column, value| {

@@ -18,7 +18,7 @@ use crate::cql::stamp::now_ms;
 use crate::options::read_cache::LEAST_SETTLED_AFTER;
 use crate::points::epochs::EpochLog;
 use crate::points::plan::Plan;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// A writer treats older points as settled. A cache may keep points from twice this age on; the other
 /// half allows for clocks that differ.
@@ -89,7 +89,7 @@ impl EpochLog {
         writes: &mut LateWrites,
         plan: &Plan,
         deadline: Deadline,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let (firsts, late) = (plan.first_points(), late());
         self.raise(&writes.due(&firsts, late), deadline).await?;
         writes.go_on(&firsts, late);
@@ -97,7 +97,7 @@ impl EpochLog {
     }
 
     /// Ok: the plans may be answered. Call it after a failed write too, which may be done in part.
-    pub(crate) async fn end_late_writes(&self, writes: LateWrites) -> Result<(), StoreError> {
+    pub(crate) async fn end_late_writes(&self, writes: LateWrites) -> Result<()> {
         self.raise(&writes.left(late()), self.cql.executor.deadline()).await
     }
 }

@@ -9,7 +9,7 @@ use crate::points::dead_cells::DeadCells;
 use crate::points::spacing::Spacings;
 use crate::points::statements::PointStatements;
 use promkairos_kairos::RowSpec;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// The points of a keyspace.
 pub(crate) struct PointStore {
@@ -23,11 +23,7 @@ pub(crate) struct PointStore {
 }
 
 impl PointStore {
-    pub(crate) async fn prepare(
-        cql: &Arc<Cql>,
-        on: &Preparer<'_>,
-        spec: RowSpec,
-    ) -> Result<Self, StoreError> {
+    pub(crate) async fn prepare(cql: &Arc<Cql>, on: &Preparer<'_>, spec: RowSpec) -> Result<Self> {
         Ok(Self {
             cql: Arc::clone(cql),
             statements: on.points().await?,

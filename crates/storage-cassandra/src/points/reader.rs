@@ -15,7 +15,7 @@ use futures::FutureExt;
 use promkairos_chunk::{Chunk, ChunkBuilder, encode_points};
 use promkairos_kairos::{Cell, DataType, LegacyKind, Offset};
 use promkairos_model::{Point, TimeRange};
-use promkairos_storage::{StoreError, bytes_of_chunk, check_series_bytes};
+use promkairos_storage::{Result, StoreError, bytes_of_chunk, check_series_bytes};
 
 /// Series read at the same time by one worker.
 pub(crate) const SERIES_AT_ONCE: usize = 32;
@@ -76,7 +76,7 @@ impl PointStore {
         rows: &[FoundRow],
         range: TimeRange,
         most_bytes: usize,
-    ) -> Result<Vec<Chunk>, StoreError> {
+    ) -> Result<Vec<Chunk>> {
         let (mut chunks, mut bytes) = (Vec::new(), 0);
         for rows in windows_of(rows) {
             let of_window = match rows {
@@ -102,7 +102,7 @@ impl PointStore {
         &self,
         row: &FoundRow,
         range: TimeRange,
-    ) -> Result<Option<Vec<Chunk>>, StoreError> {
+    ) -> Result<Option<Vec<Chunk>>> {
         let mut chunks = ChunkBuilder::default();
         let (mut last, mut rises) = (None, true);
         self.read_cells(row, range, |column, value| {
@@ -125,7 +125,7 @@ impl PointStore {
         rows: &[FoundRow],
         range: TimeRange,
         cells: Cells,
-    ) -> Result<WindowPoints, StoreError> {
+    ) -> Result<WindowPoints> {
         // Before 1970 a window is all rows of the series; there may be one for each point.
         let reads = rows.iter().map(|row| self.read_row(row, range, cells).boxed());
         let (mut found, mut expires) = (Vec::new(), None);
@@ -148,10 +148,7 @@ impl PointStore {
     }
 
     /// The points in order of time; of several at one time, the point written last.
-    async fn latest<'a>(
-        &self,
-        mut found: Vec<FoundPoint<'a>>,
-    ) -> Result<Vec<FoundPoint<'a>>, StoreError> {
+    async fn latest<'a>(&self, mut found: Vec<FoundPoint<'a>>) -> Result<Vec<FoundPoint<'a>>> {
         found.sort_by_key(|found| found.point.timestamp);
         let mut latest = Vec::with_capacity(found.len());
         let mut rest = found.into_iter().peekable();
@@ -171,7 +168,7 @@ impl PointStore {
         &self,
         first: FoundPoint<'a>,
         same: Vec<FoundPoint<'a>>,
-    ) -> Result<FoundPoint<'a>, StoreError> {
+    ) -> Result<FoundPoint<'a>> {
         let mut best = (self.write_time(&first).await?, first.rank);
         let mut winner = first;
         for other in same {
@@ -184,7 +181,7 @@ impl PointStore {
         Ok(winner)
     }
 
-    async fn write_time(&self, found: &FoundPoint<'_>) -> Result<Option<i64>, StoreError> {
+    async fn write_time(&self, found: &FoundPoint<'_>) -> Result<Option<i64>> {
         let select = &self.statements.write_time;
         let values = (found.row.key(), &found.column[..]);
         let rows = self.cql.rows(select, values).await?;
@@ -197,7 +194,7 @@ impl PointStore {
         row: &'a FoundRow,
         range: TimeRange,
         cells: Cells,
-    ) -> Result<(Vec<FoundPoint<'a>>, Option<i32>), StoreError> {
+    ) -> Result<(Vec<FoundPoint<'a>>, Option<i32>)> {
         let (mut found, mut expires) = (Vec::new(), None);
         match cells {
             Cells::Bare => {
@@ -234,7 +231,7 @@ impl PointStore {
         row: &'a FoundRow,
         column: &[u8],
         value: &[u8],
-    ) -> Result<Option<FoundPoint<'a>>, StoreError> {
+    ) -> Result<Option<FoundPoint<'a>>> {
         let shown = |column: &[u8]| format!("{row}, column 0x{}", hex(column));
         let Ok(column) = <[u8; 4]>::try_from(column) else {
             self.cql.executor.skip("column", || shown(column));
@@ -262,8 +259,8 @@ impl PointStore {
         &self,
         row: &FoundRow,
         range: TimeRange,
-        mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>,
+    ) -> Result<()> {
         let select = &self.statements.select;
         self.read_pages(select, row, range, |page| {
             let mut last = None;
@@ -283,8 +280,8 @@ impl PointStore {
         select: &Prepared,
         row: &FoundRow,
         range: TimeRange,
-        mut visit: impl FnMut(&Rows) -> Result<Option<Box<[u8]>>, StoreError>,
-    ) -> Result<(), StoreError> {
+        mut visit: impl FnMut(&Rows) -> Result<Option<Box<[u8]>>>,
+    ) -> Result<()> {
         let Some(columns) = self.spec.columns(row.row_time, range) else { return Ok(()) };
         let key = row.key();
         let mut slices = Slices::of(&self.dead_cells, &key, &columns.start, &columns.end);
@@ -311,7 +308,7 @@ impl PointStore {
     }
 
     /// Whether a row has any cell. Where a server gives up on the short query, the whole row is read.
-    pub(crate) async fn has_cells(&self, row: &FoundRow) -> Result<bool, StoreError> {
+    pub(crate) async fn has_cells(&self, row: &FoundRow) -> Result<bool> {
         let select = &self.statements.any;
         if let Some(rows) = if_read(self.cql.rows(select, (&*row.key(),)).await)? {
             return Ok(!rows.is_empty());

@@ -11,7 +11,7 @@ use crate::cql::prepared::MAX_BATCH_PARTITIONS;
 use crate::index::found::FoundRow;
 use crate::points::point_store::PointStore;
 use promkairos_model::TimeRange;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// Lists of rows that are looked at at the same time.
 const LOOKS_AT_ONCE: usize = 64;
@@ -23,7 +23,7 @@ impl PointStore {
         rows: &'a [FoundRow],
         range: TimeRange,
         stamp: i64,
-    ) -> impl Iterator<Item = BoxFuture<'a, Result<(), StoreError>>> {
+    ) -> impl Iterator<Item = BoxFuture<'a, Result<()>>> {
         let statements = &self.statements;
         let is_whole = self.spec.covers(rows[0].row_time, range);
         let columns = self.spec.columns(rows[0].row_time, range);
@@ -44,10 +44,7 @@ impl PointStore {
     }
 
     /// The rows that have no cells, asked for many at a time.
-    pub(crate) async fn without_cells(
-        &self,
-        rows: Vec<FoundRow>,
-    ) -> Result<Vec<FoundRow>, StoreError> {
+    pub(crate) async fn without_cells(&self, rows: Vec<FoundRow>) -> Result<Vec<FoundRow>> {
         let lists = self.cql.executor.key_lists.parts(&rows);
         let looks = lists.map(|rows| self.which_have_cells(rows).boxed());
         let have: Vec<bool> =
@@ -56,7 +53,7 @@ impl PointStore {
         Ok(dead.map(|(row, _)| row).collect())
     }
 
-    async fn which_have_cells(&self, rows: &[FoundRow]) -> Result<Vec<bool>, StoreError> {
+    async fn which_have_cells(&self, rows: &[FoundRow]) -> Result<Vec<bool>> {
         let ask = async {
             let keys: Vec<Vec<u8>> = rows.iter().map(FoundRow::key).collect();
             let found = self.cql.rows(&self.statements.standing, (&keys,)).await?;

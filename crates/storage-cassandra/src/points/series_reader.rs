@@ -13,7 +13,7 @@ use crate::points::point_store::PointStore;
 use crate::points::reader::SERIES_AT_ONCE;
 use promkairos_chunk::Chunk;
 use promkairos_model::TimeRange;
-use promkairos_storage::{Forecast, SeriesReader, StoreError};
+use promkairos_storage::{Forecast, Result, SeriesReader};
 
 /// Reads the series of a selection.
 pub(crate) struct CassandraReader {
@@ -29,7 +29,7 @@ pub(crate) struct CassandraReader {
 
 #[async_trait]
 impl SeriesReader for CassandraReader {
-    async fn read(&self, series: Range<usize>) -> Result<Vec<Vec<Chunk>>, StoreError> {
+    async fn read(&self, series: Range<usize>) -> Result<Vec<Vec<Chunk>>> {
         let (rows, most) = (&self.rows[series.clone()], self.most_bytes);
         let read = match &self.cached {
             Some(cached) => cached.read(self.range, (&self.rows, most), series).await?,
@@ -46,7 +46,7 @@ impl SeriesReader for CassandraReader {
         Ok(read)
     }
 
-    async fn forecast(&self, range: TimeRange) -> Result<Forecast, StoreError> {
+    async fn forecast(&self, range: TimeRange) -> Result<Forecast> {
         Ok(self.points.spacings.forecast(&self.rows, range, self.points.spec.width()))
     }
 

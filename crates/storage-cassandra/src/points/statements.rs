@@ -1,7 +1,7 @@
 //! The statements on `data_points`.
 
 use crate::cql::prepared::{Batches, Prepared, Preparer, STAMPED, STAMPED_TTL};
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// On `data_points`.
 pub(crate) struct PointStatements {
@@ -25,7 +25,7 @@ pub(crate) struct PointStatements {
 
 impl Preparer<'_> {
     /// Prepares the statements on points.
-    pub(crate) async fn points(&self) -> Result<PointStatements, StoreError> {
+    pub(crate) async fn points(&self) -> Result<PointStatements> {
         let table = self.options.keyspace.table("data_points");
         let slice = "key = ? AND column1 >= ? AND column1 < ?";
         let columns = "(key, column1, value) VALUES (?, ?, ?)";

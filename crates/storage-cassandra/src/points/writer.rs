@@ -16,7 +16,7 @@ use crate::cql::stamp::now_ms;
 use crate::lifetime::ttl_left;
 use crate::points::plan::{Plan, PlannedRow, RefusedSeries};
 use crate::points::point_store::PointStore;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// The most bytes of keys and values in a batch for one partition.
 const MAX_BATCH_BYTES: usize = 512 << 10;
@@ -51,7 +51,7 @@ impl PointStore {
         ttls: &[u32],
         without: &RefusedSeries,
         deadline: Deadline,
-    ) -> Result<Vec<RefusedRow<'a>>, StoreError> {
+    ) -> Result<Vec<RefusedRow<'a>>> {
         let parcels = self.parcels(plan, ttls, without);
         let send = move |parcel| self.send(parcel, deadline).boxed();
         // The executor limits how many of them are in flight.
@@ -66,7 +66,7 @@ impl PointStore {
         &self,
         parcel: Parcel<'a>,
         deadline: Deadline,
-    ) -> Result<Vec<RefusedRow<'a>>, StoreError> {
+    ) -> Result<Vec<RefusedRow<'a>>> {
         let insert = &self.statements.insert;
         let refused = self.cql.executor.insert(insert, &parcel.rows, deadline).await;
         // A failed write may be stored too.

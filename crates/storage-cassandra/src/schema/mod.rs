@@ -19,7 +19,7 @@ use crate::cql::prepared::{Prepared, Preparer};
 use crate::options::{Keyspace, Options, Role, replication_cql};
 use crate::schema::tables::{NameColumn, TABLES, Table, columns, verify};
 use promkairos_kairos::{RowSpec, TimeUnit};
-use promkairos_storage::StoreError;
+use promkairos_storage::{Result, StoreError};
 
 /// Tables without which no point can be written or found.
 const NEEDED: [&str; 4] = ["data_points", "row_keys", "row_key_time_index", "string_index"];
@@ -39,17 +39,14 @@ pub(crate) struct OpenedKeyspace {
 }
 
 /// Verifies the keyspace and finds its `spec`. Creates what is missing, unless it is only read.
-pub(crate) async fn open(
-    session: &Session,
-    options: &Options,
-) -> Result<OpenedKeyspace, StoreError> {
+pub(crate) async fn open(session: &Session, options: &Options) -> Result<OpenedKeyspace> {
     match options.role {
         Role::Read => look(session, options).await,
         Role::Write | Role::Metadata => prepare(session, options).await,
     }
 }
 
-async fn look(session: &Session, options: &Options) -> Result<OpenedKeyspace, StoreError> {
+async fn look(session: &Session, options: &Options) -> Result<OpenedKeyspace> {
     let keyspace = &options.keyspace;
     let Inspected { names, spec, missing } = inspect(session, keyspace).await?;
     permissions::check(session, options, names, &missing).await?;
@@ -64,7 +61,7 @@ async fn look(session: &Session, options: &Options) -> Result<OpenedKeyspace, St
     Ok(OpenedKeyspace { row_spec, names, missing })
 }
 
-async fn prepare(session: &Session, options: &Options) -> Result<OpenedKeyspace, StoreError> {
+async fn prepare(session: &Session, options: &Options) -> Result<OpenedKeyspace> {
     let keyspace = &options.keyspace;
     let there = columns(session, keyspace).await?;
     let mut names = verify(keyspace, &there)?;
@@ -113,11 +110,7 @@ async fn prepare(session: &Session, options: &Options) -> Result<OpenedKeyspace,
 /// Whether a table is listed, but unknown to the servers. At its start Cassandra reads the list of tables
 /// before it replays the log of changes to the list. So a Cassandra that was killed while it created a
 /// table knows the table only after one more start, or when the table is created again.
-async fn is_forgotten(
-    session: &Session,
-    keyspace: &Keyspace,
-    table: &Table,
-) -> Result<bool, StoreError> {
+async fn is_forgotten(session: &Session, keyspace: &Keyspace, table: &Table) -> Result<bool> {
     let cql = format!("SELECT value FROM {}", keyspace.table(table.name));
     match session.prepare(cql.as_str()).await {
         Ok(_) => Ok(false),
@@ -130,7 +123,7 @@ async fn is_forgotten(
 
 /// Creates the keyspace. A listed keyspace may be unknown to the servers, like its tables (see
 /// [`is_forgotten`]). A login that may not create it then gets the error of the first table.
-async fn create_keyspace(session: &Session, options: &Options) -> Result<(), StoreError> {
+async fn create_keyspace(session: &Session, options: &Options) -> Result<()> {
     let keyspace = &options.keyspace;
     let listed = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?";
     let listed: Vec<(String,)> = rows(session, listed, (keyspace.as_str(),)).await?;
@@ -168,7 +161,7 @@ async fn warn_of_neighbours_tags(session: &Session, keyspace: &Keyspace) {
 }
 
 /// The statement for [`check_tables`].
-pub(crate) async fn prepare_tables(on: &Preparer<'_>) -> Result<Prepared, StoreError> {
+pub(crate) async fn prepare_tables(on: &Preparer<'_>) -> Result<Prepared> {
     let tables = format!(
         "SELECT table_name FROM system_schema.tables WHERE keyspace_name = '{}'",
         on.options.keyspace
@@ -182,7 +175,7 @@ pub(crate) async fn check_tables(
     executor: &Executor,
     statement: &Prepared,
     keyspace: &Keyspace,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let rows = executor.rows(statement, (), executor.deadline()).await?;
     let mut missing: Vec<&str> = NEEDED.into_iter().chain([EPOCHS]).collect();
     for row in rows.iter::<(&str,)>()? {
@@ -206,10 +199,7 @@ pub(crate) struct Inspected {
 }
 
 /// Verifies the keyspace and writes nothing. Refuses one that is missing or is not KairosDB's.
-pub(crate) async fn inspect(
-    session: &Session,
-    keyspace: &Keyspace,
-) -> Result<Inspected, StoreError> {
+pub(crate) async fn inspect(session: &Session, keyspace: &Keyspace) -> Result<Inspected> {
     let there = columns(session, keyspace).await?;
     let names = verify(keyspace, &there)?;
     let is_missing = |table: &&'static str| !there.contains_key(*table);

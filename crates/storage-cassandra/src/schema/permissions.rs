@@ -12,7 +12,7 @@ use crate::cql::once::failed;
 use crate::index::tag_index::coverage::Coverage;
 use crate::options::{Options, Role};
 use crate::schema::tables::NameColumn;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// The permissions that a table needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,14 +22,14 @@ enum Need {
     ReadAndWrite,
 }
 
-/// [`StoreError::Denied`] when the login lacks a permission on a table. Tables in `missing` are not
+/// `StoreError::Denied` when the login lacks a permission on a table. Tables in `missing` are not
 /// checked.
 pub(crate) async fn check(
     session: &Session,
     options: &Options,
     names: NameColumn,
     missing: &[&str],
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let keyspace = &options.keyspace;
     for (need, table, value, row) in tables(session, options, names, missing).await? {
         let full = keyspace.table(table);
@@ -62,7 +62,7 @@ async fn tables(
     options: &Options,
     names: NameColumn,
     missing: &[&str],
-) -> Result<[(Need, &'static str, &'static str, String); 7], StoreError> {
+) -> Result<[(Need, &'static str, &'static str, String); 7]> {
     let points = match options.role {
         Role::Write => Need::ReadAndWrite,
         Role::Read => Need::Read,

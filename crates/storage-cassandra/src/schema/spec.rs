@@ -14,7 +14,7 @@ use crate::cql::rows::Rows;
 use crate::cql::stamp::now_ms;
 use crate::options::{Keyspace, Options};
 use promkairos_kairos::RowSpec;
-use promkairos_storage::StoreError;
+use promkairos_storage::{Result, StoreError};
 
 /// The pauses between looks for the other row.
 const PAUSES: [Duration; 5] = [
@@ -33,7 +33,7 @@ struct Stored {
 }
 
 impl Stored {
-    async fn look(session: &Session, keyspace: &Keyspace) -> Result<Self, StoreError> {
+    async fn look(session: &Session, keyspace: &Keyspace) -> Result<Self> {
         let cql = format!(
             "SELECT name, value FROM {} WHERE spec_type = 'cluster_config'",
             keyspace.table("spec")
@@ -50,7 +50,7 @@ impl Stored {
     }
 
     /// Both values or none, or one whose other half did not follow.
-    async fn settled(session: &Session, keyspace: &Keyspace) -> Result<Self, StoreError> {
+    async fn settled(session: &Session, keyspace: &Keyspace) -> Result<Self> {
         for pause in PAUSES {
             let stored = Self::look(session, keyspace).await?;
             if stored.unit.is_some() == stored.width.is_some() {
@@ -62,7 +62,7 @@ impl Stored {
     }
 
     /// The stored values, with `otherwise` for missing ones.
-    fn or(&self, otherwise: RowSpec, keyspace: &Keyspace) -> Result<RowSpec, StoreError> {
+    fn or(&self, otherwise: RowSpec, keyspace: &Keyspace) -> Result<RowSpec> {
         let unit = self.unit.as_deref().unwrap_or(otherwise.unit().as_str());
         let width = self.width.clone().unwrap_or_else(|| otherwise.width().to_string());
         RowSpec::parse(unit, &width)
@@ -71,10 +71,7 @@ impl Stored {
 }
 
 /// The stored `spec`, with KairosDB's defaults for one missing value; None when it is empty.
-pub(crate) async fn stored(
-    session: &Session,
-    keyspace: &Keyspace,
-) -> Result<Option<RowSpec>, StoreError> {
+pub(crate) async fn stored(session: &Session, keyspace: &Keyspace) -> Result<Option<RowSpec>> {
     match Stored::settled(session, keyspace).await? {
         Stored { unit: None, width: None } => Ok(None),
         stored => stored.or(RowSpec::LEGACY, keyspace).map(Some),
@@ -82,7 +79,7 @@ pub(crate) async fn stored(
 }
 
 /// The stored `spec`; where it is incomplete and there is no data, it is written first.
-pub(crate) async fn settle(session: &Session, options: &Options) -> Result<RowSpec, StoreError> {
+pub(crate) async fn settle(session: &Session, options: &Options) -> Result<RowSpec> {
     let keyspace = &options.keyspace;
     let stored = Stored::settled(session, keyspace).await?;
     if stored.unit.is_some() && stored.width.is_some() {
@@ -98,11 +95,7 @@ pub(crate) async fn settle(session: &Session, options: &Options) -> Result<RowSp
 }
 
 /// Writes both values at once.
-pub(crate) async fn write(
-    session: &Session,
-    options: &Options,
-    spec: RowSpec,
-) -> Result<(), StoreError> {
+pub(crate) async fn write(session: &Session, options: &Options, spec: RowSpec) -> Result<()> {
     let cql = format!(
         "INSERT INTO {} (spec_type, name, value) VALUES ('cluster_config', ?, ?)",
         options.keyspace.table("spec")
@@ -123,7 +116,7 @@ pub(crate) async fn of_data(
     session: &Session,
     keyspace: &Keyspace,
     missing: &[&str],
-) -> Result<Option<RowSpec>, StoreError> {
+) -> Result<Option<RowSpec>> {
     let tables = ["string_index", "row_keys", "row_key_index", "data_points"];
     for table in tables.into_iter().filter(|table| !missing.contains(table)) {
         let column = if table == "row_keys" { "data_type" } else { "column1" };

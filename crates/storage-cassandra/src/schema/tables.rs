@@ -9,7 +9,7 @@ use scylla::value::CqlValue;
 
 use crate::cql::once::rows;
 use crate::options::Keyspace;
-use promkairos_storage::StoreError;
+use promkairos_storage::{Result, StoreError};
 
 /// The type of `string_index.column1`; some installations have `blob`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,7 +171,7 @@ impl ColumnKind {
 /// Existing tables: column name to type and place.
 pub(crate) type Columns = BTreeMap<String, BTreeMap<String, (String, ColumnKind)>>;
 
-pub(crate) async fn columns(session: &Session, keyspace: &Keyspace) -> Result<Columns, StoreError> {
+pub(crate) async fn columns(session: &Session, keyspace: &Keyspace) -> Result<Columns> {
     let cql = "SELECT table_name, column_name, type, kind, position \
                FROM system_schema.columns WHERE keyspace_name = ?";
     let found: Vec<(String, String, String, String, i32)> =
@@ -188,7 +188,7 @@ pub(crate) async fn columns(session: &Session, keyspace: &Keyspace) -> Result<Co
 const BETA: &str = " (KairosDB 1.2.0-beta1 and beta2 had such tables, no later one reads them)";
 
 /// Compares existing tables with KairosDB's; other tables are ignored.
-pub(crate) fn verify(keyspace: &Keyspace, there: &Columns) -> Result<NameColumn, StoreError> {
+pub(crate) fn verify(keyspace: &Keyspace, there: &Columns) -> Result<NameColumn> {
     let mut names = NameColumn::Text;
     for table in &TABLES {
         let Some(found) = there.get(table.name) else { continue };

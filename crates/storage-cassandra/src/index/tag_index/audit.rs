@@ -16,7 +16,7 @@ use crate::index::tag_index::audited::Pair;
 use crate::index::tag_index::lookup::{identity, owned};
 use crate::index::window::WindowKey;
 use promkairos_kairos::index::single_tag_pair;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// Pairs of tag and value compared of each window in one round.
 const PAIRS_A_ROUND: usize = 256;
@@ -87,11 +87,7 @@ impl SeriesIndex {
     }
 
     /// Compares the pairs of a window after the given one. Returns the pair after which to continue.
-    async fn audit(
-        &self,
-        key: WindowKey<'_>,
-        after: Option<Pair>,
-    ) -> Result<Option<Pair>, StoreError> {
+    async fn audit(&self, key: WindowKey<'_>, after: Option<Pair>) -> Result<Option<Pair>> {
         let sample = self.sample(key, after).await?;
         let next = sample.next();
         let suspects = self.missing(key, &sample.rows).await?;
@@ -117,7 +113,7 @@ impl SeriesIndex {
     }
 
     /// The next pairs of a window, with all its rows that have them.
-    async fn sample(&self, key: WindowKey<'_>, after: Option<Pair>) -> Result<Sample, StoreError> {
+    async fn sample(&self, key: WindowKey<'_>, after: Option<Pair>) -> Result<Sample> {
         let document = self.tags.view();
         let row_time = key.row_time.millis();
         let mut sample = Sample::after(after);
@@ -136,7 +132,7 @@ impl SeriesIndex {
     }
 
     /// The rows of a sample that the index lacks.
-    async fn missing(&self, key: WindowKey<'_>, sample: &Rows) -> Result<Rows, StoreError> {
+    async fn missing(&self, key: WindowKey<'_>, sample: &Rows) -> Result<Rows> {
         let mut missing = Rows::new();
         for ((tag, value), rows) in sample {
             let mut shown = HashSet::new();

@@ -20,7 +20,7 @@ use crate::index::tag_index::document::{
 use crate::index::tag_index::steps;
 use crate::options::Role;
 use promkairos_model::ShownTime;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// The most steps of one look; the next look continues.
 const STEPS_A_LOOK: usize = 8;
@@ -66,7 +66,7 @@ impl SeriesIndex {
     }
 
     /// Whether no other adapter runs, which may rely on index rows that it remembers.
-    pub(crate) async fn is_alone(&self) -> Result<bool, StoreError> {
+    pub(crate) async fn is_alone(&self) -> Result<bool> {
         Ok(self.adapters().await?.keys().all(|id| *id == self.tags.id))
     }
 
@@ -77,7 +77,7 @@ impl SeriesIndex {
     }
 
     /// Begins a write: the set of index rows that it must write is fixed until the result is dropped.
-    pub(crate) async fn begin_write(&self) -> Result<RwLockReadGuard<'_, ()>, StoreError> {
+    pub(crate) async fn begin_write(&self) -> Result<RwLockReadGuard<'_, ()>> {
         loop {
             let gate = self.gate.read().await;
             if self.is_leased() || !self.takes_part() {
@@ -89,7 +89,7 @@ impl SeriesIndex {
     }
 
     /// Records that this process runs, then looks for the first time.
-    pub(crate) async fn join_tag_index(&self) -> Result<(), StoreError> {
+    pub(crate) async fn join_tag_index(&self) -> Result<()> {
         let joined = async {
             self.say_running(0).await?;
             self.look().await
@@ -103,7 +103,7 @@ impl SeriesIndex {
     }
 
     /// Records that this process ends.
-    pub(crate) async fn leave_tag_index(&self) -> Result<(), StoreError> {
+    pub(crate) async fn leave_tag_index(&self) -> Result<()> {
         let _one = self.tags.looking.lock().await;
         *self.tags.leased.lock() = None;
         let values =
@@ -136,7 +136,7 @@ impl SeriesIndex {
     }
 
     /// Reads the document, acts by it, records that, and takes the steps that can be taken.
-    pub(crate) async fn look(&self) -> Result<(), StoreError> {
+    pub(crate) async fn look(&self) -> Result<()> {
         let _one = self.tags.looking.lock().await;
         for _ in 0..STEPS_A_LOOK {
             let started = Instant::now();
@@ -157,7 +157,7 @@ impl SeriesIndex {
 
     /// Renews the lease in time, without a new look: a long step must not end it. A lease that
     /// ended is not restored.
-    pub(crate) async fn stay(&self) -> Result<(), StoreError> {
+    pub(crate) async fn stay(&self) -> Result<()> {
         let started = Instant::now();
         let leased = *self.tags.leased.lock();
         let is_due = leased.is_some_and(|since| since.elapsed() > self.lease() / 6);
@@ -168,7 +168,7 @@ impl SeriesIndex {
         Ok(())
     }
 
-    async fn next_document(&self, document: &Document) -> Result<Option<Document>, StoreError> {
+    async fn next_document(&self, document: &Document) -> Result<Option<Document>> {
         let adapters: Vec<Adapter> = self.adapters().await?.into_values().collect();
         let configured = self.tags.configured.lock().clone();
         if let Some(next) = steps::next(document, &adapters, &configured) {
@@ -229,7 +229,7 @@ impl SeriesIndex {
     }
 
     /// Records for the other adapters by which version this one acts.
-    async fn say_running(&self, seen: u64) -> Result<(), StoreError> {
+    async fn say_running(&self, seen: u64) -> Result<()> {
         let configured = self.tags.configured.lock().clone();
         let value = encode(&Adapter { format: FORMAT, seen, configured });
         let ttl = i32::try_from(self.lease().as_secs()).unwrap_or(i32::MAX);
@@ -243,7 +243,7 @@ impl SeriesIndex {
         key: &str,
         value: String,
         ttl: i32,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         // The larger text would win a tie, so no millisecond is used twice.
         let (stamp, wait) = self.cql.stamps.for_delete(now_ms());
         let values = (SERVICE, service_key, key, value, stamp, ttl);
@@ -254,7 +254,7 @@ impl SeriesIndex {
     }
 
     /// The running adapters by id.
-    pub(crate) async fn adapters(&self) -> Result<BTreeMap<String, Adapter>, StoreError> {
+    pub(crate) async fn adapters(&self) -> Result<BTreeMap<String, Adapter>> {
         let mut adapters = BTreeMap::new();
         for (id, value) in self.state_rows(ADAPTERS).await? {
             let adapter = decode(&value).unwrap_or_else(|error| {
@@ -268,10 +268,7 @@ impl SeriesIndex {
     }
 
     /// Keys and values of some rows of the state.
-    pub(crate) async fn state_rows(
-        &self,
-        service_key: &str,
-    ) -> Result<Vec<(String, String)>, StoreError> {
+    pub(crate) async fn state_rows(&self, service_key: &str) -> Result<Vec<(String, String)>> {
         let mut found = Vec::new();
         let Some(state) = &self.statements.tags.state else { return Ok(found) };
         let mut pages = self.cql.pages(&state.list, (SERVICE, service_key));
@@ -286,7 +283,7 @@ impl SeriesIndex {
     }
 
     /// The document as it is recorded now.
-    pub(crate) async fn recorded(&self) -> Result<Recorded, StoreError> {
+    pub(crate) async fn recorded(&self) -> Result<Recorded> {
         let Some(state) = &self.statements.tags.state else { return Ok(Recorded::default()) };
         let rows = self.cql.rows(&state.get, (SERVICE, DOCUMENT, DOCUMENT_KEY)).await?;
         let text = rows.first::<(String, Option<String>)>()?.and_then(|(_, value)| value);
@@ -298,7 +295,7 @@ impl SeriesIndex {
     }
 
     /// Replaces the document, if it is still the one that was read.
-    async fn replace(&self, old: &Recorded, next: &Document) -> Result<bool, StoreError> {
+    async fn replace(&self, old: &Recorded, next: &Document) -> Result<bool> {
         let state = self.statements.tag_state()?;
         let (key, value) = ((SERVICE, DOCUMENT, DOCUMENT_KEY), encode(next));
         let rows = match &old.text {
@@ -312,10 +309,7 @@ impl SeriesIndex {
 
     /// Changes the document until the change is recorded or nothing needs to change; then acts by
     /// it.
-    pub(crate) async fn change(
-        &self,
-        mut change: impl FnMut(&mut Document) -> bool,
-    ) -> Result<(), StoreError> {
+    pub(crate) async fn change(&self, mut change: impl FnMut(&mut Document) -> bool) -> Result<()> {
         loop {
             let recorded = self.recorded().await?;
             let mut next = recorded.document.clone();

@@ -8,7 +8,7 @@ use crate::index::tag_index::document::{
     DOCUMENT, DOCUMENT_KEY, Document, Entry, SERVICE, TagState,
 };
 use crate::options::Keyspace;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// The record as it was read.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub(crate) struct Coverage(Document);
 
 impl Coverage {
     /// Reads the record; it is empty where no adapter has indexed yet.
-    pub(crate) async fn read(session: &Session, keyspace: &Keyspace) -> Result<Self, StoreError> {
+    pub(crate) async fn read(session: &Session, keyspace: &Keyspace) -> Result<Self> {
         let cql = format!(
             "SELECT value FROM {} WHERE service = ? AND service_key = ? AND key = ?",
             keyspace.table("service_index")

@@ -17,7 +17,7 @@ use crate::index::series_index::SeriesIndex;
 use crate::index::window::WindowKey;
 use promkairos_kairos::RowKey;
 use promkairos_kairos::index::single_tag_pair;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// Partitions read at the same time.
 const PAIRS_AT_ONCE: usize = 32;
@@ -34,7 +34,7 @@ impl SeriesIndex {
         key: WindowKey<'_>,
         deleted: &[RowKey],
         stamp: i64,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         if self.statements.tags.rows.is_none() {
             return Ok(());
         }
@@ -42,11 +42,7 @@ impl SeriesIndex {
     }
 
     /// Counts the tag rows that lead to these rows of a window.
-    pub(crate) async fn count_tag_rows(
-        &self,
-        key: WindowKey<'_>,
-        rows: &[RowKey],
-    ) -> Result<u64, StoreError> {
+    pub(crate) async fn count_tag_rows(&self, key: WindowKey<'_>, rows: &[RowKey]) -> Result<u64> {
         match self.has_tag_rows().await? {
             true => self.visit_tag_rows(key, rows, None).await,
             false => Ok(0),
@@ -54,7 +50,7 @@ impl SeriesIndex {
     }
 
     /// Whether the table exists and has any row.
-    async fn has_tag_rows(&self) -> Result<bool, StoreError> {
+    async fn has_tag_rows(&self) -> Result<bool> {
         match &self.statements.tags.rows {
             Some(statements) => self.cql.has_rows(&statements.any, ()).await,
             None => Ok(false),
@@ -67,7 +63,7 @@ impl SeriesIndex {
         key: WindowKey<'_>,
         rows: &[RowKey],
         delete: Option<i64>,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64> {
         type Tags<'a> = BTreeMap<&'a str, &'a str>;
         let rows: HashSet<(&str, Tags<'_>)> =
             rows.iter().map(|row| (row.data_type.as_str(), row.tags.iter().collect())).collect();
@@ -92,7 +88,7 @@ impl SeriesIndex {
         key: WindowKey<'_>,
         rows: &[FoundRow],
         stamp: i64,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let Some(statements) = &self.statements.tags.rows else { return Ok(()) };
         if !self.has_tag_rows().await? {
             return Ok(());
@@ -111,7 +107,7 @@ impl SeriesIndex {
     }
 
     /// How many partitions [`Self::delete_pairs_of`] deletes.
-    pub(crate) async fn count_pairs_of(&self, rows: &[FoundRow]) -> Result<u64, StoreError> {
+    pub(crate) async fn count_pairs_of(&self, rows: &[FoundRow]) -> Result<u64> {
         Ok(if self.has_tag_rows().await? { pairs_of(rows).len() as u64 } else { 0 })
     }
 
@@ -123,7 +119,7 @@ impl SeriesIndex {
         pair: &str,
         delete: Option<i64>,
         is_meant: impl Fn(&OurRow) -> bool,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64> {
         let select = &self.statements.tag_rows()?.select_pair;
         let (mut visited, mut pages) = (0, self.index_pages(select, key.pair_columns(pair)));
         while let Some(page) = pages.next().await? {
@@ -148,7 +144,7 @@ impl SeriesIndex {
         pair: &str,
         rows: &[OurRow],
         stamp: i64,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let delete = &self.statements.tag_rows()?.delete;
         let (metric, table_name, row_time) = key.values();
         let delete = |(data_type, hash, tags): &OurRow| {
@@ -174,7 +170,7 @@ fn pairs_of(rows: &[FoundRow]) -> BTreeSet<Box<str>> {
 }
 
 /// The rows of a page, each with the stamp of our cell, where it has one.
-pub(crate) fn pair_rows(page: &Rows) -> Result<Vec<(OurRow, Option<i64>)>, StoreError> {
+pub(crate) fn pair_rows(page: &Rows) -> Result<Vec<(OurRow, Option<i64>)>> {
     type Row = (Option<String>, Option<i32>, Option<BTreeMap<String, String>>, Option<i64>);
     let mut found = Vec::new();
     for row in page.iter::<Row>()? {

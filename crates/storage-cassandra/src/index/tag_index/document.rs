@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use promkairos_kairos::index::IndexedTags;
-use promkairos_storage::StoreError;
+use promkairos_storage::{Result, StoreError};
 
 /// `service` of all rows.
 pub(crate) const SERVICE: &str = "prometheus";
@@ -113,7 +113,7 @@ impl Default for Document {
 
 impl Document {
     /// The document with this text.
-    pub(crate) fn parse(text: &str) -> Result<Self, StoreError> {
+    pub(crate) fn parse(text: &str) -> Result<Self> {
         decode(text).map_err(|error| {
             StoreError::Invalid(format!("the state of the tag index in service_index: {error}"))
         })

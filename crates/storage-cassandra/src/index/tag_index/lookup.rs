@@ -20,7 +20,7 @@ use crate::index::tag_index::route::{Candidate, candidates};
 use crate::index::window::WindowKey;
 use promkairos_kairos::DataType;
 use promkairos_kairos::index::single_tag_pair;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// Rows read of each value to find the most selective matcher.
 const PROBE_ROWS: usize = 256;
@@ -48,7 +48,7 @@ impl SeriesIndex {
         &self,
         key: WindowKey<'_>,
         route: &Route,
-    ) -> Result<Option<(Vec<TagRow>, Looked)>, StoreError> {
+    ) -> Result<Option<(Vec<TagRow>, Looked)>> {
         let only_looks = self.only_looks();
         let document = match only_looks {
             true if route.tags.is_empty() || self.statements.tags.rows.is_none() => {
@@ -93,7 +93,7 @@ impl SeriesIndex {
         pair: &str,
         limit: Option<usize>,
         mut take: impl FnMut(DataType, &[(&str, &str)]),
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let (metric, table_name, row_time) = key.values();
         let statements = self.statements.tag_rows()?;
         let mut visit = |page: &Rows| {
@@ -140,7 +140,7 @@ impl Reading<'_> {
         &mut self,
         candidate: &Candidate<'_>,
         limit: Option<usize>,
-    ) -> Result<(Vec<TagRow>, bool), StoreError> {
+    ) -> Result<(Vec<TagRow>, bool)> {
         let (key, route, index) = (self.key, self.route, self.index);
         let read = |value: &&str| {
             let pair = single_tag_pair(candidate.tag, value);

@@ -14,7 +14,7 @@ use crate::index::tag_index::document::ALL;
 use crate::index::window::WindowKey;
 use promkairos_kairos::TableName;
 use promkairos_model::TimeRange;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 impl SeriesIndex {
     /// The first row time for which every series was first written by writers that index it.
@@ -25,7 +25,7 @@ impl SeriesIndex {
         }
     }
 
-    async fn first_new_window_of(&self, metric: &str) -> Result<i64, StoreError> {
+    async fn first_new_window_of(&self, metric: &str) -> Result<i64> {
         let mut from = i64::MIN;
         for table_name in TableName::ALL {
             let last = &self.statements.tags.last_row_time;
@@ -76,7 +76,7 @@ impl SeriesIndex {
         Ok(last)
     }
 
-    async fn has_any_name(&self) -> Result<bool, StoreError> {
+    async fn has_any_name(&self) -> Result<bool> {
         for table_name in TableName::ALL {
             let mut pages = self.name_pages(table_name, "");
             while let Some(page) = pages.next().await? {
@@ -88,7 +88,7 @@ impl SeriesIndex {
         Ok(false)
     }
 
-    async fn has_any_row_key(&self) -> Result<bool, StoreError> {
+    async fn has_any_row_key(&self) -> Result<bool> {
         let select = &self.statements.tags.every_window;
         let first = if_read(self.cql.pages(select, WHOLE_RING).next().await)?;
         // Where the page is not read, it is unknown whether a row lives behind the dead ones.

@@ -9,7 +9,7 @@ use scylla::statement::SerialConsistency;
 use crate::cql::prepared::{Batches, Prepared, Preparer, unless_missing};
 use crate::index::pages::Sliced;
 use crate::index::split_point::Order;
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// The statements; those on a table that the keyspace lacks are None.
 pub(crate) struct TagIndexStatements {
@@ -58,10 +58,7 @@ pub(crate) struct StateStatements {
 
 impl Preparer<'_> {
     /// Prepares the statements, except those on `missing` tables.
-    pub(crate) async fn tag_index(
-        &self,
-        missing: &[&str],
-    ) -> Result<TagIndexStatements, StoreError> {
+    pub(crate) async fn tag_index(&self, missing: &[&str]) -> Result<TagIndexStatements> {
         let keyspace = &self.options.keyspace;
         let of_ring = |key: &str| format!("WHERE token({key}) >= ? AND token({key}) <= ?");
         let time = format!("SELECT row_time FROM {}", keyspace.table("row_key_time_index"));
@@ -85,7 +82,7 @@ impl Preparer<'_> {
         })
     }
 
-    async fn tag_rows(&self) -> Result<TagRowStatements, StoreError> {
+    async fn tag_rows(&self) -> Result<TagRowStatements> {
         let table = self.options.keyspace.table("tag_indexed_row_keys");
         let window = "metric = ? AND table_name = ? AND row_time = ?";
         let pair = format!("{window} AND single_tag_pair = ?");
@@ -117,7 +114,7 @@ impl Preparer<'_> {
         })
     }
 
-    async fn state(&self) -> Result<StateStatements, StoreError> {
+    async fn state(&self) -> Result<StateStatements> {
         let table = self.options.keyspace.table("service_index");
         let row = "service = ? AND service_key = ? AND key = ?";
         let list = format!("SELECT key, value FROM {table} WHERE service = ? AND service_key = ?");

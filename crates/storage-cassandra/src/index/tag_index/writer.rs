@@ -19,7 +19,7 @@ use crate::index::window::WindowKey;
 use crate::points::plan::RefusedSeries;
 use promkairos_kairos::index::{IndexedTags, TagIndexRow};
 use promkairos_kairos::{DataType, RowKey, Tags};
-use promkairos_storage::StoreError;
+use promkairos_storage::Result;
 
 /// Batches at the same time.
 const BATCHES_AT_ONCE: usize = 16;
@@ -65,7 +65,7 @@ impl SeriesIndex {
         tagged: &[Tagged<'_>],
         indexed: &IndexedTags,
         deadline: Deadline,
-    ) -> Result<RefusedSeries, StoreError> {
+    ) -> Result<RefusedSeries> {
         let probe = &self.statements.tag_rows()?.probe.statement;
         let batches = self.tag_batches(probe, key, tag_rows(key, tagged, indexed));
         let send = |batch| self.send_tag_rows(key, batch, deadline).boxed();
@@ -114,7 +114,7 @@ impl SeriesIndex {
         key: WindowKey<'_>,
         rows: Vec<TagRow<'_>>,
         deadline: Deadline,
-    ) -> Result<RefusedSeries, StoreError> {
+    ) -> Result<RefusedSeries> {
         let stamp = self.cql.stamps.for_index(now_ms());
         let (metric, table_name, row_time) = key.values();
         let values: Vec<_> = rows
