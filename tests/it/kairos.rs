@@ -11,7 +11,7 @@ use promkairos::kairos::cell::{
     encode_legacy_float, encode_legacy_long, encode_long, encode_string, exemplar_column,
 };
 use promkairos::kairos::index::{
-    IndexedTags, LegacyIndexRow, LegacySlice, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow,
+    IndexedTags, LegacySlice, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow,
 };
 use promkairos::kairos::{
     Cell, DataType, LegacyKind, Offset, RowKey, RowSpec, RowTime, TableName, Tags, TimeUnit,
@@ -90,12 +90,13 @@ fn every_row_in_the_layout_before_1_0() {
     let index = list(&file["row_key_index"]);
     for row in index {
         let (partition, column) = (hex(&row[0]), hex(&row[1]));
-        let read = LegacyIndexRow::decode(&column).expect("a row key");
-        assert_eq!(read.encode(), Ok((partition, column.clone())));
-        assert_eq!(hex(&row[2]), LegacyIndexRow::VALUE);
+        let read = RowKey::decode(&column).expect("a row key");
+        assert_eq!(read.metric.as_bytes(), partition);
+        assert_eq!(read.encode().as_ref(), Ok(&column));
+        assert_eq!(hex(&row[2]), [0]);
         assert!(keys.remove(&column), "an index row for a row that is not there");
         let at = TimeRange::new(1_700_000_000_000, 1_700_000_000_000);
-        let slices = LegacySlice::of(spec, &read.row_key.metric, at).expect("valid");
+        let slices = LegacySlice::of(spec, &read.metric, at).expect("valid");
         assert!(slices.iter().any(|slice| slice.start <= column && column <= slice.end));
     }
     assert!(keys.is_empty(), "rows without an index row");
@@ -298,11 +299,9 @@ fn check_string_index(expected: &Expected, rows: &[Json]) {
     let mut stored = BTreeSet::new();
     for row in rows {
         let (key, metric) = (hex(&row["key"]), text(&row["column1"]));
-        let read = StringIndexRow::decode(&key, metric.as_bytes());
-        let read = read.expect("valid").expect("the list of metric names");
-        assert_eq!(StringIndexRow::key(read.table_name), key);
-        assert_eq!(hex(&row["value"]), StringIndexRow::VALUE);
-        stored.insert((read.table_name.as_str(), read.metric.to_string()));
+        let list = TableName::ALL.into_iter().find(|list| StringIndexRow::key(*list) == key);
+        assert_eq!(hex(&row["value"]), [0]);
+        stored.insert((list.expect("the list of metric names").as_str(), metric.to_owned()));
     }
     assert_eq!(stored.len(), rows.len());
     // The cases do not contain its own metrics, and the name that was inserted before its first

@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64;
 
+pub use super::histogram::encode as encode_histogram;
 use super::reader::Reader;
 use super::{DataType, DecodeError, EncodeError, LegacyKind, Offset, TimeUnit, histogram};
 use promkairos_model::varint::push_zigzag;
@@ -112,15 +113,6 @@ pub fn encode_long(value: i64) -> Vec<u8> {
 /// The value of a `kairos_double` or `prom_double` cell.
 pub fn encode_double(value: f64) -> [u8; 8] {
     value.to_bits().to_be_bytes()
-}
-
-/// The value of a `prom_histogram` cell. `start_timestamp` is in milliseconds; 0 = unknown. Fails
-/// if spans and buckets do not agree.
-pub fn encode_histogram(
-    histogram: &Histogram,
-    start_timestamp: i64,
-) -> Result<Vec<u8>, EncodeError> {
-    histogram::encode(histogram, start_timestamp)
 }
 
 /// The value of a `prom_exemplar` cell.

@@ -29,9 +29,9 @@ const CUSTOM: u8 = 0x08;
 const START: u8 = 0x10;
 const ALL_FLAGS: u8 = 0x1F;
 
-/// The value of a cell with a valid histogram. `start_timestamp` is in milliseconds; 0 = unknown.
-/// Fails if spans and buckets do not agree.
-pub(super) fn encode(histogram: &Histogram, start_timestamp: i64) -> Result<Vec<u8>, EncodeError> {
+/// The value of a `prom_histogram` cell. `start_timestamp` is in milliseconds; 0 = unknown. Fails
+/// if spans and buckets do not agree.
+pub fn encode(histogram: &Histogram, start_timestamp: i64) -> Result<Vec<u8>, EncodeError> {
     let h = histogram;
     let (positive, negative) = match &h.counts {
         Counts::Integer { positive, negative, .. } => (positive.len(), negative.len()),

@@ -9,7 +9,7 @@
 //! service_index         metric family -> type, help, unit
 //! ```
 //!
-//! The `value` of all our index rows is [`INDEX_VALUE`], so that their TTL can be read; KairosDB
+//! The `value` of all our index rows is an empty text, so that their TTL can be read; KairosDB
 //! writes null and reads both. The store decides which rows are written when.
 
 use std::collections::BTreeSet;
@@ -19,9 +19,6 @@ use super::murmur3::murmur3_32;
 use super::row_key::push_start;
 use super::{DataType, DecodeError, EncodeError, RowKey, RowSpec, RowTime, TableName, Tags};
 use promkairos_model::{Metadata, TimeRange};
-
-/// `value` of our rows in `row_key_time_index`, `row_keys` and `tag_indexed_row_keys`.
-pub const INDEX_VALUE: &str = "";
 
 /// A row of `row_key_time_index`: the metric has points in this row time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -148,9 +145,6 @@ pub struct StringIndexRow {
 }
 
 impl StringIndexRow {
-    /// `value`.
-    pub const VALUE: [u8; 1] = [0];
-
     /// The row that lists the metric of a row of data.
     pub fn of(key: &RowKey) -> Self {
         Self { table_name: key.data_type.table_name(), metric: key.metric.clone() }
@@ -162,35 +156,6 @@ impl StringIndexRow {
             TableName::DataPoints => b"metric_names",
             TableName::Prometheus => b"prometheus_metric_names",
         }
-    }
-
-    /// Reads a row; in some installations `column1` is a blob. `None` for other lists.
-    pub fn decode(key: &[u8], column1: &[u8]) -> Result<Option<Self>, DecodeError> {
-        let table_name = TableName::ALL.into_iter().find(|name| Self::key(*name) == key);
-        let metric = || std::str::from_utf8(column1).map_err(|_| DecodeError::Text("metric name"));
-        table_name.map(|table_name| Ok(Self { table_name, metric: metric()?.into() })).transpose()
-    }
-}
-
-/// A row of the legacy `row_key_index`. `key` is the metric's name, `column1` a complete row key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LegacyIndexRow {
-    /// `column1`.
-    pub row_key: RowKey,
-}
-
-impl LegacyIndexRow {
-    /// `value`.
-    pub const VALUE: [u8; 1] = [0];
-
-    /// `key` and `column1`.
-    pub fn encode(&self) -> Result<(Vec<u8>, Vec<u8>), EncodeError> {
-        Ok((self.row_key.metric.as_bytes().to_vec(), self.row_key.encode()?))
-    }
-
-    /// Reads `column1`.
-    pub fn decode(column1: &[u8]) -> Result<Self, DecodeError> {
-        RowKey::decode(column1).map(|row_key| Self { row_key })
     }
 }
 
@@ -277,10 +242,6 @@ mod tests {
         let name = StringIndexRow::of(&ours);
         let list = StringIndexRow::key(name.table_name);
         assert_eq!(list, b"prometheus_metric_names");
-        assert_eq!(StringIndexRow::decode(list, b"m"), Ok(Some(name)));
-        assert_eq!(StringIndexRow::decode(b"tag_names", b"\xff"), Ok(None));
-        let text = Err(DecodeError::Text("metric name"));
-        assert_eq!(StringIndexRow::decode(list, b"\xff"), text);
     }
 
     #[test]
@@ -334,11 +295,8 @@ mod tests {
             for data_type in [DataType::Legacy, DataType::Long] {
                 let row_time = spec.row_time(timestamp);
                 let row_key = RowKey { row_time, ..key("m", data_type, &[("\u{10ffff}", "b")]) };
-                let (partition, column) =
-                    LegacyIndexRow { row_key: row_key.clone() }.encode().expect("valid");
-                assert_eq!(partition, b"m");
+                let column = row_key.encode().expect("valid");
                 assert!(slices.iter().any(|s| s.start <= column && column <= s.end), "{timestamp}");
-                assert_eq!(LegacyIndexRow::decode(&column), Ok(LegacyIndexRow { row_key }));
             }
         }
     }

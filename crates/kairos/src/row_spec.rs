@@ -50,6 +50,14 @@ impl TimeUnit {
         }
     }
 
+    /// Bits below the offset in a column.
+    const fn shift(self) -> u32 {
+        match self {
+            Self::Milliseconds | Self::Seconds => 0,
+            Self::Legacy => 1,
+        }
+    }
+
     const fn max_width(self) -> i64 {
         match self {
             Self::Milliseconds => MAX_UNITS,
@@ -149,10 +157,7 @@ impl RowSpec {
     /// The timestamp in milliseconds of an offset in a row; with `SECONDS`, rounded down to whole
     /// seconds after the row time.
     pub fn timestamp(self, row: RowTime, offset: Offset) -> i64 {
-        let units = match self.unit {
-            TimeUnit::Milliseconds | TimeUnit::Seconds => i64::from(offset.0),
-            TimeUnit::Legacy => i64::from(offset.0 >> 1),
-        };
+        let units = i64::from(offset.0 >> self.unit.shift());
         row.0.wrapping_add(units * self.unit.millis())
     }
 
@@ -206,19 +211,13 @@ impl RowSpec {
     /// `within` is in `0..width`, and the constructor checked that it fits.
     fn offset(self, within: i64) -> Offset {
         let units = u32::try_from(within / self.unit.millis()).expect("at most 2^31 - 1 units");
-        match self.unit {
-            TimeUnit::Milliseconds | TimeUnit::Seconds => Offset(units),
-            TimeUnit::Legacy => Offset(units << 1),
-        }
+        Offset(units << self.unit.shift())
     }
 
     /// `units` is at most `max_width` of the unit.
     fn column_bound(self, units: i128) -> [u8; 4] {
         let units = u32::try_from(units).expect("at most 2^31 units");
-        match self.unit {
-            TimeUnit::Milliseconds | TimeUnit::Seconds => units.to_be_bytes(),
-            TimeUnit::Legacy => (units << 1).to_be_bytes(),
-        }
+        (units << self.unit.shift()).to_be_bytes()
     }
 }
 

@@ -55,21 +55,6 @@ impl Tags {
         self.0.iter().map(|(name, value)| (&**name, &**value))
     }
 
-    /// The value of a tag.
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.iter().find(|(n, _)| *n == name).map(|(_, value)| value)
-    }
-
-    /// The number of tags.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there are no tags.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Appends the tag string.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         for (name, value) in self.iter() {
@@ -184,7 +169,6 @@ mod tests {
         let read = Tags::from_labels(labels.as_ref());
         assert_eq!(read, tags(&[("Z", "b"), ("job", "a")]));
         assert_eq!(read.to_labels("up"), Ok(labels));
-        assert_eq!((read.get("job"), read.get("x"), read.len()), (Some("a"), None, 2));
         let bare = Labels::from_pairs([("__name__", "up")]).expect("valid labels");
         assert_eq!(tags(&[("empty", "")]).to_labels("up"), Ok(bare));
         let twice = LabelError::Duplicate("__name__".into());

@@ -106,7 +106,7 @@ async fn the_layout_before_1_0() {
 /// A partition of the legacy index that spans 1970, where times sort wrongly as bytes.
 #[tokio::test]
 async fn legacy_rows_on_both_sides_of_1970() {
-    use promkairos::kairos::{DataType, cell::encode_legacy_long, index::LegacyIndexRow};
+    use promkairos::kairos::{DataType, RowKey, cell::encode_legacy_long};
     let keyspace = TestKeyspace::new().await;
     let spec = open_as(&keyspace, TimeUnit::Legacy).await;
     let series = Labels::from_pairs([(METRIC_NAME, "old"), ("host", "a")]).expect("labels");
@@ -114,8 +114,8 @@ async fn legacy_rows_on_both_sides_of_1970() {
     for time in times {
         let (row_time, offset) = spec.split(time);
         let key = crate::cassandra::keyspace::key(&series, row_time.millis(), DataType::Legacy);
-        let row_key = LegacyIndexRow::decode(&key).expect("a key");
-        let (metric, column) = row_key.encode().expect("a row");
+        let row_key = RowKey::decode(&key).expect("a key");
+        let (metric, column) = (row_key.metric.as_bytes().to_vec(), key.clone());
         let cql = "INSERT INTO {k}.row_key_index (key, column1, value) VALUES (?, ?, 0x00)";
         keyspace.cql_with(cql, (metric, column)).await;
         let cql = "INSERT INTO {k}.data_points (key, column1, value) VALUES (?, ?, ?)";

@@ -4,9 +4,7 @@
 use crate::doctor::kind::Kind;
 use crate::identity::Identity;
 use crate::index::window::WindowKey;
-use promkairos_kairos::index::{
-    LegacyIndexRow, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow,
-};
+use promkairos_kairos::index::{RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
 use promkairos_kairos::{RowKey, RowSpec};
 
 /// Something wrong.
@@ -36,7 +34,7 @@ pub(super) enum Fix {
     DeleteTagIndex(TagIndexRow),
     /// Unless the window has data by now.
     DeleteTimeIndex(TimeIndexRow),
-    DeleteLegacy(LegacyIndexRow),
+    DeleteLegacy(RowKey),
     /// The points and the row of `row_keys`.
     DeleteData(RowKey),
     WriteSpec(RowSpec),
@@ -58,9 +56,7 @@ impl Fix {
                 Some(window(&tag.row).and(&[tag.single_tag_pair.as_bytes()]))
             }
             Self::DeleteTimeIndex(row) => Some(Identity::of(&[b"times", row.metric.as_bytes()])),
-            Self::DeleteLegacy(row) => {
-                Some(Identity::of(&[b"legacy", row.row_key.metric.as_bytes()]))
-            }
+            Self::DeleteLegacy(key) => Some(Identity::of(&[b"legacy", key.metric.as_bytes()])),
             Self::DeleteData(key) => Some(window(&RowKeyRow::of(key)).and(&[b"row_keys"])),
             Self::WriteRowKey(..)
             | Self::WriteTimeIndex(..)

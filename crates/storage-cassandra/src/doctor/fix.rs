@@ -15,9 +15,7 @@ use crate::doctor::look::map;
 use crate::index::memory::NEVER;
 use crate::index::window::WindowKey;
 use crate::schema::spec;
-use promkairos_kairos::index::{
-    IndexedTags, LegacyIndexRow, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow,
-};
+use promkairos_kairos::index::{IndexedTags, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
 use promkairos_kairos::{RowKey, RowSpec};
 use promkairos_storage::Result;
 
@@ -36,7 +34,7 @@ impl Doctor {
             Fix::DeleteMisplaced(row) => self.delete_misplaced(row).await,
             Fix::DeleteTagIndex(row) => self.delete_tag(row).await,
             Fix::DeleteTimeIndex(row) => self.delete_time(row).await,
-            Fix::DeleteLegacy(row) => self.delete_legacy(row).await,
+            Fix::DeleteLegacy(key) => self.delete_legacy(key).await,
             Fix::DeleteData(key) => self.delete_data(key).await,
             Fix::WriteSpec(spec) => self.write_spec(*spec).await,
             Fix::AlterCompaction { table, options } => self.alter(table, options).await,
@@ -180,12 +178,12 @@ impl Doctor {
         Ok(self.time(row).await?.is_none())
     }
 
-    async fn delete_legacy(&self, row: &LegacyIndexRow) -> Result<bool> {
+    async fn delete_legacy(&self, key: &RowKey) -> Result<bool> {
         let Some(legacy) = &self.statements.legacy else { return Ok(false) };
-        let Ok((metric, column)) = row.encode() else { return Ok(false) };
-        let values = (self.delete_stamp().await, &metric[..], &column[..]);
+        let Ok(column) = key.encode() else { return Ok(false) };
+        let values = (self.delete_stamp().await, key.metric.as_bytes(), &column[..]);
         self.write(&legacy.delete, values).await?;
-        Ok(!self.is_in_legacy(&row.row_key.metric, &column).await?)
+        Ok(!self.is_in_legacy(&key.metric, &column).await?)
     }
 
     async fn delete_data(&self, key: &RowKey) -> Result<bool> {

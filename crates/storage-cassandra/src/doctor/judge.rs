@@ -12,9 +12,7 @@ use crate::doctor::finding::{Finding, Fix};
 use crate::doctor::kind::Kind;
 use crate::doctor::shown::Shown;
 use crate::index::memory::{Expiry, NEVER};
-use promkairos_kairos::index::{
-    LegacyIndexRow, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow,
-};
+use promkairos_kairos::index::{RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
 use promkairos_kairos::{RowKey, RowSpec, RowTime, TableName};
 use promkairos_model::ShownTime;
 use promkairos_model::limits::MAX_TTL_SECONDS;
@@ -257,7 +255,7 @@ pub(super) fn judge_legacy(key: RowKey, row: LegacyRow, at: &Moment) -> Option<F
     };
     let subject = format!("row_key_index: {}", Shown(&key));
     let metric = key.metric.to_string();
-    let fix = Some(Fix::DeleteLegacy(LegacyIndexRow { row_key: key }));
+    let fix = Some(Fix::DeleteLegacy(key));
     Some(Finding { kind, metric, subject, fix })
 }
 

@@ -22,7 +22,8 @@ use crate::index::pages::IndexPages;
 use crate::index::series_index::SeriesIndex;
 use crate::index::split_point::SplitPoint;
 use crate::index::window::WindowKey;
-use promkairos_kairos::index::{LegacyIndexRow, LegacySlice};
+use promkairos_kairos::RowKey;
+use promkairos_kairos::index::LegacySlice;
 use promkairos_model::{ShownMetric, TimeRange};
 use promkairos_storage::Result;
 
@@ -129,8 +130,8 @@ impl SeriesIndex {
             let mut visit = search.visit.lock();
             for row in page.iter::<(&[u8],)>()? {
                 let (column,) = row?;
-                let key = LegacyIndexRow::decode(column).map(|row| row.row_key);
-                let Some(key) = key.ok().filter(|key| &*key.metric == metric) else {
+                let key = RowKey::decode(column).ok();
+                let Some(key) = key.filter(|key| &*key.metric == metric) else {
                     let shown = || format!("{}: {}", ShownMetric(metric), column.escape_ascii());
                     self.cql.executor.skip("row_key", shown);
                     continue;
