@@ -16,6 +16,7 @@ pub(crate) mod key_lists;
 pub(crate) mod once;
 pub(crate) mod pages;
 pub(crate) mod prepared;
+pub(crate) mod rate;
 pub(crate) mod replicas;
 pub(crate) mod retry;
 pub(crate) mod ring;

@@ -15,7 +15,7 @@ use crate::cql::rows::Rows;
 use promkairos_storage::{Result, StoreError};
 
 /// Parts that a slice is cut into.
-const PARTS: i128 = 16;
+const PARTS: u32 = 16;
 
 /// The first and the last token of the ring.
 pub(crate) const WHOLE_RING: (i64, i64) = (i64::MIN, i64::MAX);
@@ -59,16 +59,19 @@ impl<'a> RingPages<'a> {
     }
 }
 
-/// The tokens from `first` to `last`, both included, in parts of about equal size.
+/// The tokens from `first` to `last`, both included, in [`PARTS`] parts of about equal size.
 pub(crate) fn parts(first: i64, last: i64) -> impl DoubleEndedIterator<Item = (i64, i64)> {
+    let most = u32::try_from(last.abs_diff(first)).unwrap_or(u32::MAX).saturating_add(1);
+    let of = PARTS.min(most);
+    (0..of).map(move |number| part((first, last), number, of))
+}
+
+/// One of `of` parts of about equal size of the tokens from `first` to `last`, both included.
+pub(crate) fn part((first, last): (i64, i64), number: u32, of: u32) -> (i64, i64) {
     let (begin, count) = (i128::from(first), i128::from(last) - i128::from(first) + 1);
-    let parts = PARTS.min(count);
-    let place = move |number: i128| begin + count * number / parts;
-    let token = |place: i128| i64::try_from(place).expect("it lies between two tokens");
-    (0..parts as u8).map(move |number| {
-        let number = i128::from(number);
-        (token(place(number)), token(place(number + 1) - 1))
-    })
+    let bound = |number: u32| begin + count * i128::from(number) / i128::from(of.max(1));
+    let token = |bound: i128| i64::try_from(bound).expect("it lies between two tokens");
+    (token(bound(number)), token(bound(number + 1) - 1))
 }
 
 /// Refuses a ring whose tokens are not Murmur3 tokens.
@@ -96,6 +99,20 @@ mod tests {
                 next = i128::from(end) + 1;
             }
             assert_eq!(next, i128::from(last) + 1);
+        }
+    }
+
+    #[test]
+    fn slices_cover_the_ring_without_a_gap() {
+        for of in [1, 2, 3, 7, 256, 1_000] {
+            let mut next = i128::from(i64::MIN);
+            for number in 0..of {
+                let (first, last) = part(WHOLE_RING, number, of);
+                assert_eq!(i128::from(first), next, "{number} of {of}");
+                assert!(first <= last);
+                next = i128::from(last) + 1;
+            }
+            assert_eq!(next, i128::from(i64::MAX) + 1);
         }
     }
 }

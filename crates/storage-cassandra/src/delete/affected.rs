@@ -138,7 +138,7 @@ struct FoundRows {
 impl FoundRows {
     fn take(&mut self, index: &SeriesIndex, row: &Arc<IndexRow>, row_time: RowTime) -> Result<()> {
         let row = FoundRow { row: Arc::clone(row), row_time };
-        if !row.row.has_key() {
+        if !row.row.has_key {
             index.cql.executor.skip("row_key", || &row);
         } else if self.seen.insert(row.identity()) {
             self.rows.push(row);

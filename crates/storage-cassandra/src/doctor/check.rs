@@ -3,11 +3,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::cql::connection::Cql;
 use crate::cql::prepared::Preparer;
+use crate::cql::rate::Rate;
 use crate::cql::stamp::now_ms;
 use crate::cql::{ring, session};
 use crate::doctor::finding::Finding;
@@ -19,7 +21,6 @@ use crate::doctor::part::{Look, Part};
 use crate::doctor::progress::{Progress, Stage};
 use crate::doctor::report::Outcome;
 use crate::doctor::settings::Settings;
-use crate::doctor::slices::{self, ReadRate};
 use crate::doctor::statements::Statements;
 use crate::identity::Identity;
 use crate::index::memory::Expiry;
@@ -51,7 +52,7 @@ pub struct Doctor {
     pub(super) stored_spec: Option<RowSpec>,
     pub(super) missing: Vec<&'static str>,
     pub(super) names: NameColumn,
-    pub(super) pace: ReadRate,
+    pub(super) pace: Rate,
     pub(super) leads: Leads,
     pub(super) index_cuts: IndexCuts,
     /// A page of a scan that passes over at least this many tombstones is reported.
@@ -86,7 +87,7 @@ impl Doctor {
             stored_spec: found.spec,
             missing: found.missing,
             names: found.names,
-            pace: ReadRate::new(settings.rate),
+            pace: Rate::new(settings.rate.map(|rate| Duration::from_secs(1) / rate.max(1))),
             leads: Leads::default(),
             index_cuts: IndexCuts::default(),
             many_tombstones,
@@ -116,7 +117,7 @@ impl Doctor {
         while progress.stage != Stage::Done {
             let (stage, of, known) = (progress.stage, progress.parts(), progress.gathered.clone());
             let parts = stream::iter(progress.next..of)
-                .map(|number| self.part(stage, slices::slice(number, of), &known));
+                .map(|number| self.part(stage, ring::part(ring::WHOLE_RING, number, of), &known));
             let mut parts = std::pin::pin!(parts.buffered(SLICES_AT_ONCE));
             while let Some(part) = parts.try_next().await? {
                 progress.take(part);

@@ -27,7 +27,6 @@ mod scan;
 mod scan_rows;
 mod settings;
 mod shown;
-mod slices;
 mod stages;
 mod statements;
 mod survey;

@@ -142,7 +142,7 @@ impl Rows {
     pub(crate) fn push(&mut self, row: IndexRow) {
         self.of_rows += row.bytes();
         *self.types.entry(row.data_type.clone()).or_default() += 1;
-        self.known.insert(row.identity());
+        self.known.insert(row.identity);
         self.index.add(self.rows.len() as u32, row.labels.as_ref());
         self.rows.push(Arc::new(row));
         let places = self.rows.capacity() * size_of::<Arc<IndexRow>>();
@@ -270,7 +270,7 @@ impl CachedWindow {
         let Some(known) = &mut content.rows else { return };
         self.held.remove(Some(known));
         for row in rows {
-            if !known.known.contains(&row.identity()) {
+            if !known.known.contains(&row.identity) {
                 known.push(row);
             }
         }

@@ -64,14 +64,14 @@ impl SeriesIndex {
         let mut found: Vec<FoundSeries> = Vec::new();
         let (mut bytes, mut of_rows) = (0, 0);
         let mut take = |row: &Arc<IndexRow>, row_time| {
-            if !row.has_key() {
+            if !row.has_key {
                 self.cql.executor.skip("row_key", || FoundRow { row: Arc::clone(row), row_time });
                 return Ok(());
             }
-            let id = row.series();
+            let id = row.series;
             let is_it = |slot: &usize| {
                 let known = &found[*slot].rows[0].row;
-                known.series() == id && known.labels == row.labels
+                known.series == id && known.labels == row.labels
             };
             let known = slots.find(id.short(), is_it).copied();
             let found_row = FoundRow { row: Arc::clone(row), row_time };
@@ -80,7 +80,7 @@ impl SeriesIndex {
             if let Some(slot) = known {
                 found[slot].rows.push(found_row);
             } else {
-                let hash = |slot: &usize| found[*slot].rows[0].row.series().short();
+                let hash = |slot: &usize| found[*slot].rows[0].row.series.short();
                 slots.insert_unique(id.short(), found.len(), hash);
                 bytes += row.labels.as_bytes().len();
                 found.push(FoundSeries { labels: row.labels.clone(), rows: vec![found_row] });

@@ -148,14 +148,14 @@ impl SeriesIndex {
 
     /// Whether a window has no other rows of `row_keys` than these, and we wrote each.
     async fn are_all_of_window(&self, key: WindowKey<'_>, rows: &[FoundRow]) -> Result<bool> {
-        let ours: HashSet<Identity> = rows.iter().map(|row| row.row.identity()).collect();
+        let ours: HashSet<Identity> = rows.iter().map(|row| row.row.identity).collect();
         let mut pages = self.index_pages(&self.statements.row_keys.check, key.columns());
         while let Some(page) = pages.next().await? {
             let mut are_these = true;
             each_checked_row(&page, |row| {
                 let is_ours = row.is_ours;
                 let row = IndexRow::of_tags(key.metric, row.data_type, row.tags);
-                are_these &= is_ours && row.is_some_and(|row| ours.contains(&row.identity()));
+                are_these &= is_ours && row.is_some_and(|row| ours.contains(&row.identity));
             })?;
             if !are_these {
                 return Ok(false);

@@ -82,11 +82,11 @@ impl FoundRow {
 
     /// Two partitions have equal identities only if they are the same partition.
     pub(crate) fn identity(&self) -> Identity {
-        self.row.identity().with(self.row_time.millis())
+        self.row.identity.with(self.row_time.millis())
     }
 
     pub(crate) fn is(&self, other: &Self) -> bool {
-        self.row_time == other.row_time && self.row.identity() == other.row.identity()
+        self.row_time == other.row_time && self.row.identity == other.row.identity
     }
 
     /// Orders by time, then type. Keys are encoded only where nothing else differs, which is rare.

@@ -25,9 +25,12 @@ pub(crate) struct IndexRow {
     pub(crate) data_type: DataType,
     /// All tags, where there are fewer labels: a tag with an empty value is not a label.
     tags: Option<Box<Tags>>,
-    series: Identity,
-    identity: Identity,
-    has_key: bool,
+    /// The identity of the labels.
+    pub(crate) series: Identity,
+    /// Two rows have equal identities only if their keys in a row time are equal.
+    pub(crate) identity: Identity,
+    /// Whether the key of the row can be encoded.
+    pub(crate) has_key: bool,
 }
 
 impl IndexRow {
@@ -81,21 +84,6 @@ impl IndexRow {
         const BESIDE: usize = 48;
         let tags = self.tags.as_ref().map_or(0, |_| 2 * self.labels.as_bytes().len() + BESIDE);
         size_of::<Self>() + BESIDE + self.labels.as_bytes().len() + tags
-    }
-
-    /// The identity of the labels.
-    pub(crate) fn series(&self) -> Identity {
-        self.series
-    }
-
-    /// Two rows have equal identities only if their keys in a row time are equal.
-    pub(crate) fn identity(&self) -> Identity {
-        self.identity
-    }
-
-    /// Whether the key of the row can be encoded.
-    pub(crate) fn has_key(&self) -> bool {
-        self.has_key
     }
 
     /// The key of the partition of `data_points` in a row time.
@@ -203,12 +191,12 @@ mod tests {
         assert!(key(&empty).ends_with(b"kairos_longa=:") && key(&bare).ends_with(b"kairos_long"));
         let ours = IndexRow::of_series(bare.labels.clone(), DataType::Long);
         assert_eq!(key(&ours), key(&bare));
-        assert_eq!(ours.identity(), bare.identity());
-        assert_ne!(empty.identity(), bare.identity());
-        assert_eq!(empty.series(), bare.series());
-        assert_ne!(of(&[("a", ""), ("b", "")]).expect("a series").identity(), empty.identity());
+        assert_eq!(ours.identity, bare.identity);
+        assert_ne!(empty.identity, bare.identity);
+        assert_eq!(empty.series, bare.series);
+        assert_ne!(of(&[("a", ""), ("b", "")]).expect("a series").identity, empty.identity);
         let double = IndexRow::of_series(bare.labels.clone(), DataType::Double);
-        assert_ne!(double.identity(), bare.identity());
+        assert_ne!(double.identity, bare.identity);
         assert!(of(&[("", "x")]).is_none() && of(&[("__name__", "x")]).is_none());
     }
 
@@ -219,7 +207,7 @@ mod tests {
             let data_type = DataType::parse(kind);
             let row = IndexRow::of_tags(metric, data_type, &[("a", value)]).expect("a series");
             let key = row.key(RowTime::from_stored(7));
-            assert_eq!((row.has_key(), key.is_ok()), (want, want), "{kind} {}", value.len());
+            assert_eq!((row.has_key, key.is_ok()), (want, want), "{kind} {}", value.len());
         };
         for kind in ["kairos_double", "kairos_legacy", "other"] {
             check("m", kind, "x", true);

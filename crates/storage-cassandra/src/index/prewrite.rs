@@ -10,8 +10,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
+use crate::cql::rate::Rate;
 use crate::cql::rows::Rows;
 use crate::index::index_row::{IndexRow, each_row, row_identity};
 use crate::index::memory::{KnownWindow, Used};
@@ -62,10 +61,11 @@ impl SeriesIndex {
         let number = self.mtimes.node().cast_signed();
         windows.sort_by_key(|(window, _)| window.key().identity().with(number));
         let rows = windows.iter().map(|(_, rows)| rows).sum();
-        let mut rate = RowRate::new(change.rows_per_second(rows, now));
+        let rows_per_second = change.rows_per_second(rows, now);
+        let rate = Rate::new(Some(Duration::from_secs_f64(1.0 / rows_per_second)));
         for (window, _) in windows {
             let next = WindowKey { row_time: change.next, ..window.key() };
-            let carried = self.carry_over(&window, live, next, change, &mut rate).await;
+            let carried = self.carry_over(&window, live, next, change, &rate).await;
             if change.is_over(self.options.clock.now_ms()) {
                 // Its data arrives now, so what memory holds of it is needed.
                 return Ok(());
@@ -83,14 +83,14 @@ impl SeriesIndex {
         live: Used,
         next: WindowKey<'_>,
         change: WindowChange,
-        rate: &mut RowRate,
+        rate: &Rate,
     ) -> Result<()> {
         let mut pages = self.index_pages(&self.statements.row_keys.select, window.key().columns());
         while let Some(page) = pages.next().await? {
             let mut rows = self.live_rows(window, live, &page)?;
             while !rows.is_empty() {
                 let step: Vec<IndexRow> = rows.drain(..rows.len().min(ROWS_A_STEP)).collect();
-                rate.wait_for(step.len()).await;
+                rate.take(step.len() as u32).await;
                 let now = self.options.clock.now_ms();
                 if change.is_over(now) {
                     return Ok(());
@@ -110,31 +110,12 @@ impl SeriesIndex {
             let is_ours = tags.iter().all(|(_, value)| !value.is_empty());
             if is_ours
                 && let Some(row) = IndexRow::of_tags(key.metric, data_type, tags)
-                && window.is_used(row_identity(row.series(), &row.data_type), live)
+                && window.is_used(row_identity(row.series, &row.data_type), live)
             {
                 rows.push(row);
             }
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(rows)
-    }
-}
-
-/// Limits the rows per second.
-struct RowRate {
-    rows_per_second: f64,
-    /// When the next rows may be checked.
-    due: Instant,
-}
-
-impl RowRate {
-    fn new(rows_per_second: f64) -> Self {
-        Self { rows_per_second, due: Instant::now() }
-    }
-
-    async fn wait_for(&mut self, rows: usize) {
-        tokio::time::sleep_until(self.due).await;
-        // Time lost to a slow step is not made up for.
-        self.due = Instant::now() + Duration::from_secs_f64(rows as f64 / self.rows_per_second);
     }
 }

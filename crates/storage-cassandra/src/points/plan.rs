@@ -159,7 +159,7 @@ impl Plan {
     pub(crate) fn of_index_rows(rows: Vec<IndexRow>, row_time: RowTime) -> Self {
         let mut plan = Self::default();
         for (series, row) in (0..).zip(rows) {
-            let (identity, data_type) = (row.series(), row.data_type);
+            let (identity, data_type) = (row.series, row.data_type);
             plan.rows.push(PlannedRow {
                 series,
                 row_time,

@@ -174,8 +174,7 @@ impl PointStore {
         for other in same {
             let claim = (self.write_time(&other).await?, other.rank);
             if claim >= best {
-                best = claim;
-                winner = other;
+                (best, winner) = (claim, other);
             }
         }
         Ok(winner)
