@@ -7,9 +7,9 @@
 
 use crate::cql::failure::backend;
 use crate::cql::stamp::{now_ms, pause};
+use crate::plan::planner::Planner;
+use crate::plan::{Plan, PlannedRow, RefusedSeries, UnplacedValue};
 use crate::points::late_write_tracker::LateWrites;
-use crate::points::plan::planner::Planner;
-use crate::points::plan::{Plan, PlannedRow, RefusedSeries, UnplacedValue};
 use crate::points::writer::RefusedRow;
 use crate::quarantine::{CellText, RefusedPoint};
 use crate::store::CassandraStore;

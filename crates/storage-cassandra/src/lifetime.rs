@@ -10,14 +10,17 @@ use std::collections::HashMap;
 
 use scylla::client::session::Session;
 
-use crate::index::memory::{Expiry, NEVER};
 use crate::options::{Options, OptionsError};
-use crate::points::plan::Plan;
+use crate::plan::Plan;
 use promkairos_kairos::RowSpec;
 use promkairos_model::limits::MAX_TTL_SECONDS;
 use promkairos_model::{METRIC_NAME, MatchOp, Matcher};
 use promkairos_storage::{Result, StoreError};
 
+/// When a row expires, in seconds since 1970.
+pub(crate) type Expiry = i64;
+/// The row does not expire.
+pub(crate) const NEVER: Expiry = i64::MAX;
 /// The last expiry, in seconds since 1970, that 32 bits hold: 2038-01-19.
 const LAST_SECOND: Expiry = i32::MAX as i64 - 1;
 

@@ -7,8 +7,8 @@ use tracing::{Instrument, info_span};
 
 use crate::cql::executor::Deadline;
 use crate::cql::stamp::{now_ms, pause};
+use crate::plan::planner::plan_batch;
 use crate::points::late_write_tracker::LateWrites;
-use crate::points::plan::planner::plan_batch;
 use crate::store::CassandraStore;
 use promkairos_kairos::index::MetadataRow;
 use promkairos_model::{Metadata, WriteBatch, WriteOutcome};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::index::tag_index::document::{ALL, Document, Entry, FORMAT, TagState};
+use crate::schema::tag_index_document::{ALL, Document, Entry, FORMAT, TagState};
 
 /// The kind of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,7 +143,7 @@ impl Document {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::tag_index::document::{decode, encode};
+    use crate::schema::tag_index_document::{decode, encode};
 
     #[test]
     fn a_job_without_newer_fields_is_read() {

@@ -11,7 +11,7 @@ use crate::cut::Cut;
 use crate::doctor::finding::{Finding, Fix};
 use crate::doctor::kind::Kind;
 use crate::doctor::shown::Shown;
-use crate::index::memory::{Expiry, NEVER};
+use crate::lifetime::{Expiry, NEVER};
 use promkairos_kairos::index::{RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
 use promkairos_kairos::{RowKey, RowSpec, RowTime, TableName};
 use promkairos_model::ShownTime;

@@ -14,17 +14,14 @@ use parking_lot::Mutex;
 
 use crate::identity::Identity;
 use crate::index::window::{self, WindowKey};
+use crate::lifetime::Expiry;
 use promkairos_kairos::RowTime;
 use promkairos_model::Cache;
 
-/// When an index row expires, in seconds since 1970.
-pub(crate) type Expiry = i64;
 /// When a series was last written, in seconds since 1970.
 pub(crate) type Used = i64;
 /// Not written by this process.
 pub(crate) const UNUSED: Used = i64::MIN;
-/// The row does not expire.
-pub(crate) const NEVER: Expiry = i64::MAX;
 /// The row does not exist.
 const ABSENT: Expiry = i64::MIN;
 
@@ -299,6 +296,7 @@ pub(crate) fn recheck_since(recheck: Duration) -> Option<Instant> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lifetime::NEVER;
     use promkairos_kairos::TableName;
 
     fn id(name: &str) -> Identity {

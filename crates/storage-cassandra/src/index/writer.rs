@@ -14,14 +14,12 @@ use crate::cql::failure::Failure;
 use crate::cql::stamp::now_ms;
 use crate::identity::Identity;
 use crate::index::index_row::{IndexRow, row_identity};
-use crate::index::memory::{
-    Asked, Expiry, Known, KnownWindow, Missing, UNUSED, Used, recheck_since,
-};
+use crate::index::memory::{Asked, Known, KnownWindow, Missing, UNUSED, Used, recheck_since};
 use crate::index::series_index::SeriesIndex;
 use crate::index::tag_index::writer::Tagged;
 use crate::index::window::WindowKey;
-use crate::lifetime::Over;
-use crate::points::plan::{Plan, PlannedRow, RefusedSeries};
+use crate::lifetime::{Expiry, Over};
+use crate::plan::{Plan, PlannedRow, RefusedSeries};
 use promkairos_kairos::index::StringIndexRow;
 use promkairos_model::{Labels, METRIC_NAME};
 use promkairos_storage::Result;
@@ -81,6 +79,7 @@ impl SeriesIndex {
     ) -> Result<()> {
         self.cql.skew.check()?;
         let _gate = self.begin_write().await?;
+        let rows = rows.into_iter().map(|row| (row.labels, row.series, row.data_type));
         let plan = Plan::of_index_rows(rows, key.row_time);
         let asked = plan.rows.iter().map(|row| asked_for(&plan, row, UNUSED));
         let demand = Demand {

@@ -16,8 +16,8 @@ use std::time::Duration;
 use crate::cql::executor::Deadline;
 use crate::cql::stamp::now_ms;
 use crate::options::read_cache::LEAST_SETTLED_AFTER;
+use crate::plan::Plan;
 use crate::points::epochs::EpochLog;
-use crate::points::plan::Plan;
 use promkairos_storage::Result;
 
 /// A writer treats older points as settled. A cache may keep points from twice this age on; the other

@@ -1,4 +1,4 @@
-//! The rows of `data_points`: plans of writes, writes, reads, and the read cache in front of the reads. No series is
+//! The rows of `data_points`: writes, reads, and the read cache in front of the reads. No series is
 //! searched here.
 
 pub(crate) mod cached_reader;
@@ -6,7 +6,6 @@ pub(crate) mod dead_cells;
 pub(crate) mod epochs;
 pub(crate) mod exemplars;
 pub(crate) mod late_write_tracker;
-pub(crate) mod plan;
 pub(crate) mod point_store;
 pub(crate) mod read_cache;
 pub(crate) mod reader;

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::cql::stamp::now_ms;
 use crate::index::found::{FoundRow, windows_of};
-use crate::points::plan::Plan;
+use crate::plan::Plan;
 use promkairos_chunk::Chunk;
 use promkairos_kairos::{DataType, RowSpec};
 use promkairos_model::{METRIC_NAME, TimeRange, Value};

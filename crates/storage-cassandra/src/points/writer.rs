@@ -14,7 +14,7 @@ use crate::cql::prepared::{MAX_BATCH_PARTITIONS, MAX_BATCH_ROWS};
 use crate::cql::replicas::Replicas;
 use crate::cql::stamp::now_ms;
 use crate::lifetime::ttl_left;
-use crate::points::plan::{Plan, PlannedRow, RefusedSeries};
+use crate::plan::{Plan, PlannedRow, RefusedSeries};
 use crate::points::point_store::PointStore;
 use promkairos_storage::Result;
 

@@ -6,6 +6,8 @@
 pub(crate) mod permissions;
 pub(crate) mod spec;
 pub(crate) mod tables;
+pub(crate) mod tag_index_coverage;
+pub mod tag_index_document;
 
 use scylla::client::session::Session;
 use scylla::errors::{DbError, PrepareError, RequestAttemptError};

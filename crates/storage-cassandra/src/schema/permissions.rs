@@ -9,9 +9,9 @@ use scylla::client::session::Session;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 
 use crate::cql::once::failed;
-use crate::index::tag_index::coverage::Coverage;
 use crate::options::{Options, Role};
 use crate::schema::tables::NameColumn;
+use crate::schema::tag_index_coverage::Coverage;
 use promkairos_storage::Result;
 
 /// The permissions that a table needs.

@@ -14,11 +14,11 @@ use tokio::sync::RwLockReadGuard;
 use crate::cql::failure::Failure;
 use crate::cql::stamp::now_ms;
 use crate::index::series_index::SeriesIndex;
-use crate::index::tag_index::document::{
-    ADAPTERS, Adapter, DOCUMENT, DOCUMENT_KEY, Document, FORMAT, SERVICE, TagState, decode, encode,
-};
 use crate::index::tag_index::steps;
 use crate::options::Role;
+use crate::schema::tag_index_document::{
+    ADAPTERS, Adapter, DOCUMENT, DOCUMENT_KEY, Document, FORMAT, SERVICE, TagState, decode, encode,
+};
 use promkairos_model::ShownTime;
 use promkairos_storage::Result;
 

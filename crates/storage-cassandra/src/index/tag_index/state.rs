@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::index::mtime::random;
 use crate::index::tag_index::audited::Audited;
-use crate::index::tag_index::document::{Configured, Document, has_tag};
+use crate::schema::tag_index_document::{Configured, Document, has_tag};
 
 /// The state of the tag index in this process.
 pub(crate) struct TagIndex {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::index::tag_index::document::{
+use crate::schema::tag_index_document::{
     ALL, Adapter, Configured, Document, Entry, TagState, pairs,
 };
 
@@ -76,7 +76,7 @@ pub(crate) fn have_all_seen(adapters: &[Adapter], version: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::tag_index::document::FORMAT;
+    use crate::schema::tag_index_document::FORMAT;
 
     fn configured(list: &[(&str, &[&str])]) -> Configured {
         let tags = |tags: &[&str]| tags.iter().map(|tag| (*tag).to_owned()).collect();

@@ -16,7 +16,7 @@ use crate::cql::replicas::Replicas;
 use crate::cql::stamp::now_ms;
 use crate::index::series_index::SeriesIndex;
 use crate::index::window::WindowKey;
-use crate::points::plan::RefusedSeries;
+use crate::plan::RefusedSeries;
 use promkairos_kairos::index::{IndexedTags, TagIndexRow};
 use promkairos_kairos::{DataType, RowKey, Tags};
 use promkairos_storage::Result;

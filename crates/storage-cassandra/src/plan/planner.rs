@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::identity::Identity;
-use crate::points::plan::{
+use crate::plan::{
     CellValue, Plan, PlannedCell, PlannedRow, PlannedSeries, Unplaced, UnplacedValue, timestamp,
 };
 use promkairos_kairos::{

@@ -4,10 +4,10 @@
 use scylla::client::session::Session;
 
 use crate::cql::once;
-use crate::index::tag_index::document::{
+use crate::options::Keyspace;
+use crate::schema::tag_index_document::{
     DOCUMENT, DOCUMENT_KEY, Document, Entry, SERVICE, TagState,
 };
-use crate::options::Keyspace;
 use promkairos_storage::Result;
 
 /// The record as it was read.

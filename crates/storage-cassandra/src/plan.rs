@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use crate::identity::Identity;
-use crate::index::index_row::IndexRow;
 use promkairos_kairos::{DataType, EncodeError, Offset, RowSpec, RowTime};
 use promkairos_model::{Labels, METRIC_NAME, RejectReason, Target, WriteOutcome};
 
@@ -156,10 +155,12 @@ impl PlannedSeries {
 
 impl Plan {
     /// Rows of a window without cells, to write only their index rows.
-    pub(crate) fn of_index_rows(rows: Vec<IndexRow>, row_time: RowTime) -> Self {
+    pub(crate) fn of_index_rows(
+        rows: impl Iterator<Item = (Labels, Identity, DataType)>,
+        row_time: RowTime,
+    ) -> Self {
         let mut plan = Self::default();
-        for (series, row) in (0..).zip(rows) {
-            let (identity, data_type) = (row.series, row.data_type);
+        for (series, (labels, identity, data_type)) in (0..).zip(rows) {
             plan.rows.push(PlannedRow {
                 series,
                 row_time,
@@ -168,7 +169,7 @@ impl Plan {
                 cells: 0..0,
                 key: 0..0,
             });
-            plan.series.push(PlannedSeries::new(row.labels, identity, series));
+            plan.series.push(PlannedSeries::new(labels, identity, series));
         }
         plan
     }
