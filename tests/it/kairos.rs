@@ -10,9 +10,7 @@ use promkairos::kairos::cell::{
     Double, encode_double, encode_exemplar, encode_histogram, encode_legacy_double,
     encode_legacy_float, encode_legacy_long, encode_long, encode_string, exemplar_column,
 };
-use promkairos::kairos::index::{
-    IndexedTags, LegacySlice, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow,
-};
+use promkairos::kairos::index::{IndexedTags, LegacySlice, RowKeyRow, StringIndexRow, TagIndexRow};
 use promkairos::kairos::{
     Cell, DataType, LegacyKind, Offset, RowKey, RowSpec, RowTime, TableName, Tags, TimeUnit,
 };
@@ -102,7 +100,7 @@ fn every_row_in_the_layout_before_1_0() {
     assert!(keys.is_empty(), "rows without an index row");
 
     let also = &file["also_in_new_index"];
-    let key = row_key_row(also).into_key().expect("a type of KairosDB").encode().expect("valid");
+    let key = in_place(row_key_row(also)).encode().expect("valid");
     assert!(cells.iter().any(|cell| cell.0 == key));
     assert_eq!(cells.len() + index.len() + 1, want);
 }
@@ -235,27 +233,22 @@ fn encode_cell(cell: &Cell) -> Vec<u8> {
 }
 
 fn check_time_index(expected: &Expected, rows: &[Json]) {
-    let print = |row: TimeIndexRow| {
-        (row.metric.to_string(), row.table_name.as_str(), row.row_time.millis())
+    let print = |metric: &str, table_name: TableName, row_time: RowTime| {
+        (metric.to_owned(), table_name.as_str(), row_time.millis())
     };
     let stored: BTreeSet<_> = rows
         .iter()
-        .map(|row| TimeIndexRow {
-            metric: text(&row["metric"]).into(),
-            table_name: table_name(row),
-            row_time: row_time(row),
-        })
-        .map(print)
+        .map(|row| print(text(&row["metric"]), table_name(row), row_time(row)))
         .collect();
     assert_eq!(stored.len(), rows.len());
-    assert_eq!(stored, expected.rows(|key| vec![print(TimeIndexRow::of(key))]));
+    assert_eq!(
+        stored,
+        expected.rows(|key| vec![print(&key.metric, key.data_type.table_name(), key.row_time)])
+    );
 }
 
 fn check_row_keys(expected: &Expected, rows: &[Json]) {
-    let encode = |row: RowKeyRow| {
-        let key = row.into_key().expect("a type of KairosDB");
-        key.encode().expect("a valid key")
-    };
+    let encode = |row: RowKeyRow| in_place(row).encode().expect("a valid key");
     let stored: BTreeSet<_> = rows.iter().map(row_key_row).map(encode).collect();
     assert_eq!(stored.len(), rows.len());
     assert_eq!(stored, expected.rows(|key| vec![encode(RowKeyRow::of(key))]));
@@ -272,7 +265,7 @@ fn indexed_tags(metric: &str) -> IndexedTags {
 
 fn check_tag_index(expected: &Expected, rows: &[Json]) {
     let print = |row: TagIndexRow| {
-        let key = row.row.into_key().expect("a type of KairosDB").encode().expect("valid");
+        let key = in_place(row.row).encode().expect("valid");
         (row.single_tag_pair.to_string(), row.tag_collection_hash, key)
     };
     let stored: BTreeSet<_> = rows
@@ -376,13 +369,21 @@ fn read_spec(rows: &[Json]) -> RowSpec {
     spec
 }
 
+/// The key of a row that is under the table name of its type.
+fn in_place(row: RowKeyRow) -> RowKey {
+    assert!(row.is_in_place(), "a type of KairosDB");
+    row.key
+}
+
 fn row_key_row(row: &Json) -> RowKeyRow {
     RowKeyRow {
-        metric: text(&row["metric"]).into(),
         table_name: row.get("table_name").map_or(TableName::DataPoints, |_| table_name(row)),
-        row_time: row_time(row),
-        data_type: DataType::parse(text(&row["data_type"])),
-        tags: read_tags(&row["tags"]),
+        key: RowKey {
+            metric: text(&row["metric"]).into(),
+            row_time: row_time(row),
+            data_type: DataType::parse(text(&row["data_type"])),
+            tags: read_tags(&row["tags"]),
+        },
     }
 }
 

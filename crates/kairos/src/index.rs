@@ -17,67 +17,27 @@ use std::collections::BTreeSet;
 use super::metadata;
 use super::murmur3::murmur3_32;
 use super::row_key::push_start;
-use super::{DataType, DecodeError, EncodeError, RowKey, RowSpec, RowTime, TableName, Tags};
+use super::{DecodeError, EncodeError, RowKey, RowSpec, TableName};
 use promkairos_model::{Metadata, TimeRange};
-
-/// A row of `row_key_time_index`: the metric has points in this row time.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct TimeIndexRow {
-    /// Partition key.
-    pub metric: Box<str>,
-    /// The programs that can find the row.
-    pub table_name: TableName,
-    /// Start of the row.
-    pub row_time: RowTime,
-}
-
-impl TimeIndexRow {
-    /// The index row of a row of data.
-    pub fn of(key: &RowKey) -> Self {
-        Self {
-            metric: key.metric.clone(),
-            table_name: key.data_type.table_name(),
-            row_time: key.row_time,
-        }
-    }
-}
 
 /// A row of `row_keys`: the partition key is metric, table name and row time; then type and tags.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RowKeyRow {
-    /// Partition key.
-    pub metric: Box<str>,
-    /// Partition key.
+    /// The programs that can find the row.
     pub table_name: TableName,
-    /// Partition key.
-    pub row_time: RowTime,
-    /// The data type of the cells.
-    pub data_type: DataType,
-    /// All labels except the name.
-    pub tags: Tags,
+    /// The row of data that it refers to.
+    pub key: RowKey,
 }
 
 impl RowKeyRow {
     /// The index row of a row of data.
     pub fn of(key: &RowKey) -> Self {
-        Self {
-            metric: key.metric.clone(),
-            table_name: key.data_type.table_name(),
-            row_time: key.row_time,
-            data_type: key.data_type.clone(),
-            tags: key.tags.clone(),
-        }
+        Self { table_name: key.data_type.table_name(), key: key.clone() }
     }
 
-    /// The row of data that it refers to. `None` if the type does not belong to this table name: no
-    /// other program would look for it there.
-    pub fn into_key(self) -> Option<RowKey> {
-        (self.data_type.table_name() == self.table_name).then_some(RowKey {
-            metric: self.metric,
-            row_time: self.row_time,
-            data_type: self.data_type,
-            tags: self.tags,
-        })
+    /// Whether the type belongs to this table name. No other program would look for it elsewhere.
+    pub fn is_in_place(&self) -> bool {
+        self.key.data_type.table_name() == self.table_name
     }
 }
 
@@ -218,7 +178,7 @@ impl MetadataRow {
 
 #[cfg(test)]
 mod tests {
-    use super::super::TimeUnit;
+    use super::super::{DataType, RowTime, Tags, TimeUnit};
     use super::*;
 
     fn key(metric: &str, data_type: DataType, pairs: &[(&str, &str)]) -> RowKey {
@@ -233,11 +193,10 @@ mod tests {
     #[test]
     fn rows_of_ours_stand_under_our_table_name() {
         let ours = key("m", DataType::PromDouble, &[]);
-        assert_eq!(TimeIndexRow::of(&ours).table_name, TableName::Prometheus);
         assert_eq!(RowKeyRow::of(&ours).table_name, TableName::Prometheus);
-        assert_eq!(RowKeyRow::of(&ours).into_key(), Some(ours.clone()));
+        assert!(RowKeyRow::of(&ours).is_in_place());
         let misplaced = RowKeyRow { table_name: TableName::DataPoints, ..RowKeyRow::of(&ours) };
-        assert_eq!(misplaced.into_key(), None);
+        assert!(!misplaced.is_in_place());
 
         let name = StringIndexRow::of(&ours);
         let list = StringIndexRow::key(name.table_name);

@@ -3,8 +3,8 @@
 
 use crate::doctor::kind::Kind;
 use crate::identity::Identity;
-use crate::index::window::WindowKey;
-use promkairos_kairos::index::{RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
+use crate::index::window::{Window, WindowKey};
+use promkairos_kairos::index::{RowKeyRow, StringIndexRow, TagIndexRow};
 use promkairos_kairos::{RowKey, RowSpec};
 
 /// Something wrong.
@@ -23,7 +23,7 @@ pub(super) struct Finding {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Fix {
     WriteRowKey(RowKeyRow, i32),
-    WriteTimeIndex(TimeIndexRow, i32),
+    WriteTimeIndex(Window, i32),
     WriteName(StringIndexRow),
     WriteTagIndex(TagIndexRow, i32),
     /// Unless there is data by now.
@@ -33,7 +33,7 @@ pub(super) enum Fix {
     /// Unless there is data by now.
     DeleteTagIndex(TagIndexRow),
     /// Unless the window has data by now.
-    DeleteTimeIndex(TimeIndexRow),
+    DeleteTimeIndex(Window),
     DeleteLegacy(RowKey),
     /// The points and the row of `row_keys`.
     DeleteData(RowKey),

@@ -10,12 +10,12 @@ use crate::cql::stamp::now_ms;
 use crate::doctor::check::Doctor;
 use crate::doctor::finding::Fix;
 use crate::doctor::index_tags::IndexTags;
-use crate::doctor::judge::{Standing, key_of};
+use crate::doctor::judge::Standing;
 use crate::doctor::look::map;
-use crate::index::window::WindowKey;
+use crate::index::window::{Window, WindowKey};
 use crate::lifetime::NEVER;
 use crate::schema::spec;
-use promkairos_kairos::index::{IndexedTags, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
+use promkairos_kairos::index::{IndexedTags, RowKeyRow, StringIndexRow, TagIndexRow};
 use promkairos_kairos::{RowKey, RowSpec};
 use promkairos_storage::Result;
 
@@ -77,24 +77,24 @@ impl Doctor {
             }
         }
         let (metric, table, time) = WindowKey::from(row).values();
-        let (kind, tags) = (row.data_type.as_str(), map(&row.tags));
+        let (kind, tags) = (row.key.data_type.as_str(), map(&row.key.tags));
         let values = (self.stamp(), ttl, metric, table, time, kind, tags);
         self.write(&self.statements.row_keys.put, values).await?;
         Ok(lasts(self.row_key(row).await?, ttl))
     }
 
-    async fn write_time(&self, row: &TimeIndexRow, ttl: i32) -> Result<bool> {
-        let standing = self.time(row).await?;
+    async fn write_time(&self, row: &Window, ttl: i32) -> Result<bool> {
+        let standing = self.time(row.key()).await?;
         if lasts(standing, ttl) {
             return Ok(true);
         }
         if standing.is_none() && !self.write_tags_of_window(row).await? {
             return Ok(false);
         }
-        let (metric, table, time) = WindowKey::from(row).values();
+        let (metric, table, time) = row.key().values();
         self.write(&self.statements.times.put, (self.stamp(), ttl, metric, table, time)).await?;
         self.leads.forget();
-        Ok(lasts(self.time(row).await?, ttl))
+        Ok(lasts(self.time(row.key()).await?, ttl))
     }
 
     async fn write_name(&self, row: &StringIndexRow) -> Result<bool> {
@@ -109,20 +109,20 @@ impl Doctor {
         let Some(tags) = &self.statements.tags else { return Ok(false) };
         let row = &tag.row;
         let (metric, table, time) = WindowKey::from(row).values();
-        let (pair, kind) = (&*tag.single_tag_pair, row.data_type.as_str());
-        let (hash, map) = (tag.tag_collection_hash, map(&row.tags));
+        let (pair, kind) = (&*tag.single_tag_pair, row.key.data_type.as_str());
+        let (hash, map) = (tag.tag_collection_hash, map(&row.key.tags));
         let values = (self.stamp(), ttl, metric, table, time, pair, kind, hash, map);
         self.write(&tags.put, values).await?;
         self.tag_row(tag).await
     }
 
     async fn delete_row_key(&self, row: &RowKeyRow) -> Result<bool> {
-        let key = key_of(row);
-        if self.leads_to_data(&key).await? {
+        let key = &row.key;
+        if self.leads_to_data(key).await? {
             return Ok(true);
         }
         self.delete_row_key_now(row).await?;
-        if self.leads_to_data(&key).await? {
+        if self.leads_to_data(key).await? {
             return self.write_row_key(row, FOR_EVER).await;
         }
         Ok(self.row_key(row).await?.is_none())
@@ -130,15 +130,15 @@ impl Doctor {
 
     async fn delete_row_key_now(&self, row: &RowKeyRow) -> Result<()> {
         let (metric, table, time) = WindowKey::from(row).values();
-        let (kind, tags) = (row.data_type.as_str(), map(&row.tags));
+        let (kind, tags) = (row.key.data_type.as_str(), map(&row.key.tags));
         let values = (self.delete_stamp().await, metric, table, time, kind, tags);
         self.write(&self.statements.row_keys.delete, values).await
     }
 
     async fn delete_misplaced(&self, row: &RowKeyRow) -> Result<bool> {
-        let key = key_of(row);
-        let own = RowKeyRow::of(&key);
-        if self.leads_to_data(&key).await? && self.row_key(&own).await?.is_none() {
+        let key = &row.key;
+        let own = RowKeyRow::of(key);
+        if self.leads_to_data(key).await? && self.row_key(&own).await?.is_none() {
             // While the row that belongs there is missing, only this one leads to the data.
             return Ok(false);
         }
@@ -148,34 +148,34 @@ impl Doctor {
 
     async fn delete_tag(&self, tag: &TagIndexRow) -> Result<bool> {
         let Some(tags) = &self.statements.tags else { return Ok(false) };
-        let (row, key) = (&tag.row, key_of(&tag.row));
-        if self.leads_to_data(&key).await? {
+        let (row, key) = (&tag.row, &tag.row.key);
+        if self.leads_to_data(key).await? {
             return Ok(true);
         }
         let (metric, table, time) = WindowKey::from(row).values();
-        let (pair, kind) = (&*tag.single_tag_pair, row.data_type.as_str());
-        let (hash, map) = (tag.tag_collection_hash, map(&row.tags));
+        let (pair, kind) = (&*tag.single_tag_pair, row.key.data_type.as_str());
+        let (hash, map) = (tag.tag_collection_hash, map(&row.key.tags));
         let stamp = self.delete_stamp().await;
         let values = (stamp, metric, table, time, pair, kind, hash, map);
         self.write(&tags.delete, values).await?;
-        if self.leads_to_data(&key).await? {
+        if self.leads_to_data(key).await? {
             return self.write_tag(tag, FOR_EVER).await;
         }
         Ok(!self.tag_row(tag).await?)
     }
 
-    async fn delete_time(&self, row: &TimeIndexRow) -> Result<bool> {
+    async fn delete_time(&self, row: &Window) -> Result<bool> {
         if self.window_has_data(row).await?.0 {
             return Ok(true);
         }
-        let (metric, table, time) = WindowKey::from(row).values();
+        let (metric, table, time) = row.key().values();
         let values = (self.delete_stamp().await, metric, table, time);
         self.write(&self.statements.times.delete, values).await?;
         self.leads.forget();
         if self.window_has_data(row).await?.0 {
             return self.write_time(row, FOR_EVER).await;
         }
-        Ok(self.time(row).await?.is_none())
+        Ok(self.time(row.key()).await?.is_none())
     }
 
     async fn delete_legacy(&self, key: &RowKey) -> Result<bool> {

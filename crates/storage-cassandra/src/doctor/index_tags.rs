@@ -10,13 +10,12 @@ use std::collections::BTreeSet;
 use crate::cql::failure::if_read;
 use crate::cql::stamp::now_ms;
 use crate::doctor::check::Doctor;
-use crate::doctor::judge::key_of;
 use crate::doctor::look::window_rows;
-use crate::index::window::WindowKey;
+use crate::index::window::Window;
 use crate::schema::tag_index_coverage::Coverage;
 use crate::schema::tag_index_document::{Configured, has_tag};
 use promkairos_kairos::TableName;
-use promkairos_kairos::index::{IndexedTags, RowKeyRow, TagIndexRow, TimeIndexRow};
+use promkairos_kairos::index::{IndexedTags, RowKeyRow, TagIndexRow};
 use promkairos_storage::{Result, StoreError};
 
 /// The tags that are indexed now.
@@ -48,25 +47,25 @@ impl<'a> IndexTags<'a> {
         }
         let is_kairosdb = row.table_name == TableName::DataPoints;
         let is_indexed = |tag: &&str| {
-            self.recorded.is_written(&row.metric, tag)
-                || is_kairosdb && has_tag(self.configured, &row.metric, tag)
+            self.recorded.is_written(&row.key.metric, tag)
+                || is_kairosdb && has_tag(self.configured, &row.key.metric, tag)
         };
         let tags: BTreeSet<Box<str>> =
-            row.tags.iter().map(|(tag, _)| tag).filter(is_indexed).map(Box::from).collect();
-        TagIndexRow::of(&key_of(row), &IndexedTags::Only(tags))
+            row.key.tags.iter().map(|(tag, _)| tag).filter(is_indexed).map(Box::from).collect();
+        TagIndexRow::of(&row.key, &IndexedTags::Only(tags))
     }
 }
 
 impl Doctor {
     /// Writes the missing ones of these rows for a window that readers do not see yet. Returns
     /// whether all exist then.
-    pub(super) async fn write_tags_of_window(&self, window: &TimeIndexRow) -> Result<bool> {
+    pub(super) async fn write_tags_of_window(&self, window: &Window) -> Result<bool> {
         let indexed = IndexTags::read(self).await?;
         let mut all_stand = true;
         if indexed.is_empty() {
             return Ok(all_stand);
         }
-        let values = WindowKey::from(window).values();
+        let values = window.key().values();
         let mut pages = self.cql.pages(&self.statements.row_keys.window, values);
         loop {
             let page = if_read(self.next_page(&mut pages).await)?;

@@ -11,8 +11,9 @@ use crate::cut::Cut;
 use crate::doctor::finding::{Finding, Fix};
 use crate::doctor::kind::Kind;
 use crate::doctor::shown::Shown;
+use crate::index::window::{Window, WindowKey};
 use crate::lifetime::{Expiry, NEVER};
-use promkairos_kairos::index::{RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
+use promkairos_kairos::index::{RowKeyRow, StringIndexRow, TagIndexRow};
 use promkairos_kairos::{RowKey, RowSpec, RowTime, TableName};
 use promkairos_model::ShownTime;
 use promkairos_model::limits::MAX_TTL_SECONDS;
@@ -127,7 +128,7 @@ pub(super) fn judge_data(row: &DataRow<'_>, at: &Moment) -> Vec<Finding> {
     let lasts = row.cells.map_or(NEVER, |cells| cells.expires);
     let ttl = at.index_ttl(lasts);
     let write_key = || Fix::WriteRowKey(RowKeyRow::of(row.key), ttl);
-    let write_time = || Fix::WriteTimeIndex(TimeIndexRow::of(row.key), ttl);
+    let write_time = || Fix::WriteTimeIndex(WindowKey::from(row.key).to_window(), ttl);
     let is_early = |standing: &Standing| {
         let ends = standing.expires.filter(|_| row.cells.is_some());
         ends.is_some_and(|ends| ends.saturating_add(TTL_SLACK) < lasts)
@@ -186,19 +187,19 @@ pub(super) struct IndexRow<'a> {
 
 /// What is wrong with a row of `row_keys`.
 pub(super) fn judge_index(row: &IndexRow<'_>, at: &Moment) -> Vec<Finding> {
-    let key = key_of(row.row);
+    let key = &row.row.key;
     let finding = |kind, what: &str, fix| Finding {
         kind,
         metric: key.metric.to_string(),
-        subject: format!("{what}{}", Shown(&key)),
+        subject: format!("{what}{}", Shown(key)),
         fix: Some(fix),
     };
     let own = || row.row.clone();
-    if row.row.clone().into_key().is_none() {
+    if !row.row.is_in_place() {
         let what = format!("under {}: ", row.row.table_name.as_str());
         return vec![finding(Kind::MisplacedIndex, &what, Fix::DeleteMisplaced(own()))];
     }
-    let is_settled = at.is_settled(row.row.row_time, row.changed);
+    let is_settled = at.is_settled(key.row_time, row.changed);
     match (row.has_data, is_settled) {
         (false, true) => {
             vec![finding(Kind::IndexWithoutData, "row_keys: ", Fix::DeleteRowKey(own()))]
@@ -221,14 +222,14 @@ pub(super) fn judge_index(row: &IndexRow<'_>, at: &Moment) -> Vec<Finding> {
 /// The finding for a row of `tag_indexed_row_keys` that leads to no data; its window is settled.
 pub(super) fn judge_tag(row: TagIndexRow) -> Finding {
     let what = format!("tag_indexed_row_keys, {}: ", Cut(&row.single_tag_pair));
-    let subject = format!("{what}{}", Shown(&key_of(&row.row)));
-    let metric = row.row.metric.to_string();
+    let subject = format!("{what}{}", Shown(&row.row.key));
+    let metric = row.row.key.metric.to_string();
     let fix = Some(Fix::DeleteTagIndex(row));
     Finding { kind: Kind::IndexWithoutData, metric, subject, fix }
 }
 
 /// The finding for a row of `row_key_time_index` whose window leads to no data and is settled.
-pub(super) fn judge_time(row: TimeIndexRow) -> Finding {
+pub(super) fn judge_time(row: Window) -> Finding {
     let (table, time) = (row.table_name.as_str(), ShownTime(row.row_time.millis()));
     let subject = format!("row_key_time_index: {table}, {time}");
     let metric = row.metric.to_string();
@@ -266,12 +267,6 @@ pub(super) fn unreadable(table: &str, key: &[u8], why: &dyn fmt::Display) -> Fin
     let cut = if key.len() > MOST { "…" } else { "" };
     let subject = format!("{table}: 0x{hex}{cut}: {why}");
     Finding { kind: Kind::UnreadableKey, metric: String::new(), subject, fix: None }
-}
-
-/// The row of data that an index row leads to, whatever index holds it.
-pub(super) fn key_of(row: &RowKeyRow) -> RowKey {
-    let RowKeyRow { metric, row_time, data_type, tags, .. } = row.clone();
-    RowKey { metric, row_time, data_type, tags }
 }
 
 #[cfg(test)]

@@ -17,15 +17,15 @@ use crate::cql::rows::Rows;
 use crate::cql::stamp::now_ms;
 use crate::doctor::check::Doctor;
 use crate::doctor::gathered::Indexed;
-use crate::doctor::judge::{Cells, Moment, Standing, key_of};
+use crate::doctor::judge::{Cells, Moment, Standing};
 use crate::doctor::leads::Leads;
 use crate::doctor::pages::{ROWS_A_READ, tombstones};
 use crate::identity::Identity;
-use crate::index::window::WindowKey;
+use crate::index::window::{Window, WindowKey};
 use crate::points::dead_cells::{DeadCells, Slices};
 use crate::schema::tag_index_coverage::Coverage;
 use crate::schema::tag_index_document::{Configured, has_tag};
-use promkairos_kairos::index::{IndexedTags, RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
+use promkairos_kairos::index::{IndexedTags, RowKeyRow, StringIndexRow, TagIndexRow};
 use promkairos_kairos::{DataType, RowKey, RowTime, TableName, Tags};
 use promkairos_model::STALE_NAN_BITS;
 use promkairos_storage::Result;
@@ -123,14 +123,13 @@ impl Doctor {
     /// The row of `row_keys`, if it exists.
     pub(super) async fn row_key(&self, row: &RowKeyRow) -> Result<Option<Standing>> {
         let (metric, table, time) = WindowKey::from(row).values();
-        let values = (metric, table, time, row.data_type.as_str(), map(&row.tags));
+        let values = (metric, table, time, row.key.data_type.as_str(), map(&row.key.tags));
         let rows = self.rows(&self.statements.row_keys.get, values).await?;
         Ok(rows.first::<StandingRow>()?.map(standing))
     }
 
     /// The row of `row_key_time_index`, if it exists.
-    pub(super) async fn time(&self, row: &TimeIndexRow) -> Result<Option<Standing>> {
-        let key = WindowKey::from(row);
+    pub(super) async fn time(&self, key: WindowKey<'_>) -> Result<Option<Standing>> {
         let identity = key.identity();
         if let Some(known) = self.leads.times.lock().get(&identity) {
             return Ok(*known);
@@ -333,8 +332,8 @@ impl Doctor {
         let Some(tags) = &self.statements.tags else { return Ok(Some(vec![])) };
         let row = &tag.row;
         let (metric, table, time) = WindowKey::from(row).values();
-        let (pair, kind) = (&*tag.single_tag_pair, row.data_type.as_str());
-        let values = (metric, table, time, pair, kind, map(&row.tags));
+        let (pair, kind) = (&*tag.single_tag_pair, row.key.data_type.as_str());
+        let values = (metric, table, time, pair, kind, map(&row.key.tags));
         let hashes = self.rows_if_read::<(i32,)>(&tags.find, values).await?;
         Ok(hashes.map(|hashes| hashes.into_iter().map(|(hash,)| hash).collect()))
     }
@@ -344,14 +343,14 @@ impl Doctor {
         let Some(tags) = &self.statements.tags else { return Ok(false) };
         let row = &tag.row;
         let (metric, table, time) = WindowKey::from(row).values();
-        let (pair, kind) = (&*tag.single_tag_pair, row.data_type.as_str());
-        let values = (metric, table, time, pair, kind, tag.tag_collection_hash, map(&row.tags));
+        let (pair, kind) = (&*tag.single_tag_pair, row.key.data_type.as_str());
+        let values = (metric, table, time, pair, kind, tag.tag_collection_hash, map(&row.key.tags));
         Ok(!self.rows(&tags.get, values).await?.is_empty())
     }
 
     /// Whether a window leads to any data, or may do, and when it last changed.
-    pub(super) async fn window_has_data(&self, row: &TimeIndexRow) -> Result<(bool, Option<i64>)> {
-        let (values, mut changed) = (WindowKey::from(row).values(), None);
+    pub(super) async fn window_has_data(&self, row: &Window) -> Result<(bool, Option<i64>)> {
+        let (values, mut changed) = (row.key().values(), None);
         let mut pages = self.cql.pages(&self.statements.row_keys.window, values);
         loop {
             // Unread rows may lead to data.
@@ -361,7 +360,7 @@ impl Doctor {
             let (rows, mtime) = window_rows(row, &page)?;
             changed = mtime.or(changed);
             for row in rows {
-                if self.leads_to_data(&key_of(&row)).await? {
+                if self.leads_to_data(&row.key).await? {
                     return Ok((true, changed));
                 }
             }
@@ -370,19 +369,17 @@ impl Doctor {
 }
 
 /// The rows of a page of a window, and when the window last changed.
-pub(super) fn window_rows(
-    window: &TimeIndexRow,
-    page: &Rows,
-) -> Result<(Vec<RowKeyRow>, Option<i64>)> {
+pub(super) fn window_rows(window: &Window, page: &Rows) -> Result<(Vec<RowKeyRow>, Option<i64>)> {
     let (mut rows, mut changed) = (Vec::new(), None);
     for row in page.iter::<WindowRow>()? {
         let (data_type, tags, mtime) = row?;
         changed = mtime;
         let (Some(data_type), Some(tags)) = (data_type, tags) else { continue };
         let Ok(tags) = Tags::from_pairs(tags) else { continue };
-        let TimeIndexRow { metric, table_name, row_time } = window.clone();
+        let Window { metric, table_name, row_time } = window.clone();
         let data_type = DataType::parse(&data_type);
-        rows.push(RowKeyRow { metric, table_name, row_time, data_type, tags });
+        let key = RowKey { metric, row_time, data_type, tags };
+        rows.push(RowKeyRow { table_name, key });
     }
     Ok((rows, changed))
 }

@@ -11,7 +11,7 @@ use crate::doctor::finding::Finding;
 use crate::doctor::gathered::Gathered;
 use crate::doctor::judge::{
     DataRow, IndexRow, LegacyRow, Standing, judge_data, judge_index, judge_legacy, judge_tag,
-    judge_time, key_of, unreadable as no_key,
+    judge_time, unreadable as no_key,
 };
 use crate::doctor::kind::Kind;
 use crate::doctor::look::Expected;
@@ -27,7 +27,7 @@ use crate::doctor::survey::WindowCount;
 use crate::index::pages::IndexPages;
 use crate::index::split_point::SplitPoint;
 use crate::index::window::{Window, WindowKey};
-use promkairos_kairos::index::{RowKeyRow, StringIndexRow, TagIndexRow, TimeIndexRow};
+use promkairos_kairos::index::{RowKeyRow, StringIndexRow, TagIndexRow};
 use promkairos_kairos::{DataType, RowKey, RowTime, TableName, Tags};
 use promkairos_storage::Result;
 
@@ -73,7 +73,7 @@ impl Doctor {
         };
         let at = self.moment();
         let row_key = self.row_key(&RowKeyRow::of(&key)).await?;
-        let time = self.time(&TimeIndexRow::of(&key)).await?;
+        let time = self.time(WindowKey::from(&key)).await?;
         let name = StringIndexRow::of(&key);
         let is_named = self.is_named(&name).await?;
         let is_found = row_key.is_some() && time.is_some();
@@ -151,10 +151,10 @@ impl Doctor {
         let mut look = Look::default();
         look.facts.tag_index_rows = 1;
         let row = &scanned.row.row;
-        if self.leads_to_data(&key_of(row)).await? {
-            let (pair, time) = (&scanned.row.single_tag_pair, row.row_time);
-            look.gathered.indexed.note(row.table_name, &row.metric, pair, time);
-        } else if self.moment().is_settled(row.row_time, scanned.changed) {
+        if self.leads_to_data(&row.key).await? {
+            let (pair, time) = (&scanned.row.single_tag_pair, row.key.row_time);
+            look.gathered.indexed.note(row.table_name, &row.key.metric, pair, time);
+        } else if self.moment().is_settled(row.key.row_time, scanned.changed) {
             look.findings.push(judge_tag(scanned.row.clone()));
         }
         Ok(look)
@@ -175,7 +175,7 @@ impl Doctor {
                     self.count_window(std::mem::take(&mut scanned), &mut part);
                     scanned.window = Some(key.to_window());
                 }
-                scanned.count.add(row.tags.iter());
+                scanned.count.add(row.key.tags.iter());
             }
             let look = async |row: &ScannedRow| self.look_at_index(row, &expected).await;
             self.examine(&rows, &mut part, look).await?;
@@ -202,13 +202,13 @@ impl Doctor {
         let mut look = Look::default();
         look.facts.row_keys = 1;
         let ScannedRow { row, standing, changed } = scanned;
-        let (key, at) = (key_of(row), self.moment());
-        let has_data = self.leads_to_data(&key).await?;
-        let is_lonely_kind = matches!(row.data_type, DataType::PromDouble | DataType::PromExemplar);
-        let is_settled = at.is_settled(row.row_time, *changed);
-        let is_alone = has_data && is_settled && is_lonely_kind && self.is_alone(&key).await?;
+        let (key, at) = (&row.key, self.moment());
+        let has_data = self.leads_to_data(key).await?;
+        let is_lonely_kind = matches!(key.data_type, DataType::PromDouble | DataType::PromExemplar);
+        let is_settled = at.is_settled(key.row_time, *changed);
+        let is_alone = has_data && is_settled && is_lonely_kind && self.is_alone(key).await?;
         let gaps = match has_data {
-            true => self.gaps(&key, expected).await?,
+            true => self.gaps(key, expected).await?,
             false => vec![],
         };
         // On a second look it may be gone.
@@ -224,22 +224,17 @@ impl Doctor {
         let mut part = Part::default();
         let mut pages = Pages::<TimeScanRow>::new(self, &self.statements.times.scan, slice);
         while let Some(rows) = pages.next(&mut part).await? {
-            let rows: Vec<TimeIndexRow> = rows
-                .into_iter()
-                .filter_map(|(metric, table, time, _)| {
-                    let (metric, row_time) = (metric.into(), RowTime::from_stored(time.0));
-                    let table_name = TableName::parse(&table)?;
-                    Some(TimeIndexRow { metric, table_name, row_time })
-                })
-                .collect();
+            let window =
+                |(metric, table, time, _): &TimeScanRow| Window::of_columns((metric, table, *time));
+            let rows: Vec<Window> = rows.iter().filter_map(window).collect();
             self.examine(&rows, &mut part, async |row| self.look_at_time(row, known).await).await?;
         }
         Ok(part)
     }
 
-    async fn look_at_time(&self, row: &TimeIndexRow, known: &Gathered) -> Result<Look> {
+    async fn look_at_time(&self, row: &Window, known: &Gathered) -> Result<Look> {
         let (mut look, at) = (Look::default(), self.moment());
-        let identity = WindowKey::from(row).identity();
+        let identity = row.key().identity();
         if !at.is_settled(row.row_time, None) || known.may_be_unindexed(&identity) {
             return Ok(look);
         }
@@ -274,7 +269,7 @@ impl Doctor {
         let has_data = self.has_data(bytes).await?;
         let is_indexed = has_data
             && self.row_key(&RowKeyRow::of(&key)).await?.is_some()
-            && self.time(&TimeIndexRow::of(&key)).await?.is_some();
+            && self.time(WindowKey::from(&key)).await?.is_some();
         let row = LegacyRow { has_data, is_indexed };
         look.findings.extend(judge_legacy(key, row, &self.moment()));
         Ok(look)
@@ -342,11 +337,8 @@ fn index_row(
     data_type: String,
     tags: BTreeMap<String, String>,
 ) -> Option<RowKeyRow> {
-    Some(RowKeyRow {
-        metric: metric.into(),
-        table_name: TableName::parse(table)?,
-        row_time: RowTime::from_stored(time.0),
-        data_type: DataType::parse(&data_type),
-        tags: Tags::from_pairs(tags).ok()?,
-    })
+    let (metric, row_time) = (metric.into(), RowTime::from_stored(time.0));
+    let (data_type, tags) = (DataType::parse(&data_type), Tags::from_pairs(tags).ok()?);
+    let key = RowKey { metric, row_time, data_type, tags };
+    Some(RowKeyRow { table_name: TableName::parse(table)?, key })
 }

@@ -4,7 +4,7 @@
 use scylla::value::{CqlTimestamp, CqlValue};
 
 use crate::identity::Identity;
-use promkairos_kairos::index::{RowKeyRow, TimeIndexRow};
+use promkairos_kairos::index::RowKeyRow;
 use promkairos_kairos::{RowKey, RowTime, TableName};
 
 /// A window, borrowed.
@@ -24,13 +24,7 @@ impl<'a> From<&'a RowKey> for WindowKey<'a> {
 
 impl<'a> From<&'a RowKeyRow> for WindowKey<'a> {
     fn from(row: &'a RowKeyRow) -> Self {
-        Self { metric: &row.metric, table_name: row.table_name, row_time: row.row_time }
-    }
-}
-
-impl<'a> From<&'a TimeIndexRow> for WindowKey<'a> {
-    fn from(row: &'a TimeIndexRow) -> Self {
-        Self { metric: &row.metric, table_name: row.table_name, row_time: row.row_time }
+        Self { table_name: row.table_name, ..Self::from(&row.key) }
     }
 }
 
