@@ -3,6 +3,11 @@
 
 use std::fmt;
 
+/// Bytes in hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Bytes of a text that are printed.
 const MOST_BYTES: usize = 300;
 

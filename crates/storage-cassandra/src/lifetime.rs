@@ -15,7 +15,7 @@ use crate::plan::Plan;
 use promkairos_kairos::RowSpec;
 use promkairos_model::limits::MAX_TTL_SECONDS;
 use promkairos_model::{METRIC_NAME, MatchOp, Matcher};
-use promkairos_storage::{Result, StoreError};
+use promkairos_storage::Result;
 
 /// When a row expires, in seconds since 1970.
 pub(crate) type Expiry = i64;
@@ -211,12 +211,7 @@ async fn compatibility_mode(session: &Session) -> Option<String> {
 
 /// Refuses settings that are known to be wrong without asking Cassandra: the times to live.
 pub fn check(options: &Options) -> Result<()> {
-    Lifetimes::new(options).map(drop).map_err(refused_option)
-}
-
-/// The error for a setting that is refused.
-pub(crate) fn refused_option(error: OptionsError) -> StoreError {
-    StoreError::Invalid(error.to_string())
+    Ok(Lifetimes::new(options).map(drop)?)
 }
 
 #[cfg(test)]

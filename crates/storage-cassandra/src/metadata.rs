@@ -32,7 +32,7 @@ struct MetadataStatements {
 
 impl Preparer<'_> {
     async fn metadata(&self) -> Result<MetadataStatements> {
-        let table = self.options.keyspace.table("service_index");
+        let table = self.table("service_index");
         let insert = format!(
             "INSERT INTO {table} (service, service_key, key, mtime, value) \
              VALUES (?, ?, ?, now(), ?) {STAMPED}"

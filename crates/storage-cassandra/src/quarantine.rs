@@ -12,6 +12,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde::Serialize;
 
+use crate::cut::hex;
 use promkairos_kairos::DataType;
 use promkairos_model::{Labels, METRIC_NAME};
 use promkairos_storage::disk::replace;
@@ -96,7 +97,7 @@ impl CellText<'_> {
     pub(crate) fn of(data_type: &DataType, value: &[u8]) -> Self {
         match (data_type, value.try_into()) {
             (DataType::Double, Ok(bytes)) => Self::Number(f64::from_be_bytes(bytes)),
-            _ => Self::Hex(value.iter().map(|byte| format!("{byte:02x}")).collect()),
+            _ => Self::Hex(hex(value)),
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::cql::{session, stamp};
 use crate::delete::deletes::Deletes;
 use crate::index::routing;
 use crate::index::series_index::SeriesIndex;
-use crate::lifetime::{Lifetimes, check, refused_option};
+use crate::lifetime::{Lifetimes, check};
 use crate::metadata::MetadataStore;
 use crate::node_starts::Nodes;
 use crate::options::{Options, Role};
@@ -74,8 +74,8 @@ impl CassandraStore {
         check(&options)?;
         let session = session::connect(&options).await?;
         let cluster = session::cluster_name(&session, &options).await?;
-        let mut lifetimes = Lifetimes::new(&options).map_err(refused_option)?;
-        lifetimes.ask(&session, stamp::now_ms() / 1000).await.map_err(refused_option)?;
+        let mut lifetimes = Lifetimes::new(&options)?;
+        lifetimes.ask(&session, stamp::now_ms() / 1000).await?;
         let found = schema::open(&session, &options).await?;
         lifetimes.cut_by(found.row_spec);
         let cql = Arc::new(Cql::new(session, metrics, &options).await?);
@@ -134,7 +134,7 @@ impl CassandraStore {
     pub fn set_lifetimes(&self, ttl_seconds: u32, ttl_by_metric: &[(String, u32)]) -> Result<()> {
         let now = stamp::now_ms() / 1000;
         let renewed = self.index.lifetimes().renewed(ttl_seconds, ttl_by_metric, now);
-        self.index.set_lifetimes(renewed.map_err(refused_option)?);
+        self.index.set_lifetimes(renewed?);
         Ok(())
     }
 

@@ -109,6 +109,11 @@ pub(crate) const STAMPED: &str = "USING TIMESTAMP ?";
 pub(crate) const STAMPED_TTL: &str = "USING TIMESTAMP ? AND TTL ?";
 
 impl Preparer<'_> {
+    /// A table of the keyspace in CQL.
+    pub(crate) fn table(&self, name: &str) -> String {
+        self.options.keyspace.table(name)
+    }
+
     pub(crate) async fn write(&self, name: &'static str, cql: String) -> Result<Prepared> {
         self.prepare(name, cql, self.options.write_consistency).await
     }

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use crate::cut::Cut;
+use crate::cut::{Cut, hex};
 use crate::doctor::finding::{Finding, Fix};
 use crate::doctor::kind::Kind;
 use crate::doctor::shown::Shown;
@@ -237,22 +237,18 @@ pub(super) fn judge_time(row: Window) -> Finding {
     Finding { kind: Kind::IndexWithoutData, metric, subject, fix }
 }
 
-/// The facts about a row of the legacy index.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct LegacyRow {
-    pub(super) has_data: bool,
-    /// Whether the new index leads to the data too.
-    pub(super) is_indexed: bool,
-}
-
-/// What is wrong with a row of the legacy index. No current program writes it.
-pub(super) fn judge_legacy(key: RowKey, row: LegacyRow, at: &Moment) -> Option<Finding> {
-    let kind = match row {
-        LegacyRow { has_data: false, .. } if at.is_settled(key.row_time, None) => {
-            Kind::IndexWithoutData
-        }
-        LegacyRow { has_data: true, is_indexed: true } => Kind::DuplicateIndex,
-        LegacyRow { .. } => return None,
+/// What is wrong with a row of the legacy index. No current program writes it. `is_indexed`: the new index leads to the
+/// data too.
+pub(super) fn judge_legacy(
+    key: RowKey,
+    has_data: bool,
+    is_indexed: bool,
+    at: &Moment,
+) -> Option<Finding> {
+    let kind = match has_data {
+        false if at.is_settled(key.row_time, None) => Kind::IndexWithoutData,
+        true if is_indexed => Kind::DuplicateIndex,
+        _ => return None,
     };
     let subject = format!("row_key_index: {}", Shown(&key));
     let metric = key.metric.to_string();
@@ -263,7 +259,7 @@ pub(super) fn judge_legacy(key: RowKey, row: LegacyRow, at: &Moment) -> Option<F
 /// A row key that does not decode.
 pub(super) fn unreadable(table: &str, key: &[u8], why: &dyn fmt::Display) -> Finding {
     const MOST: usize = 64;
-    let hex: String = key.iter().take(MOST).map(|byte| format!("{byte:02x}")).collect();
+    let hex = hex(&key[..key.len().min(MOST)]);
     let cut = if key.len() > MOST { "…" } else { "" };
     let subject = format!("{table}: 0x{hex}{cut}: {why}");
     Finding { kind: Kind::UnreadableKey, metric: String::new(), subject, fix: None }
@@ -411,8 +407,8 @@ mod tests {
     #[test]
     fn the_legacy_index_is_needed_where_the_new_one_leads_nowhere() {
         let judge = |row_time, has_data, is_indexed| {
-            let row = LegacyRow { has_data, is_indexed };
-            judge_legacy(key(row_time, DataType::Legacy), row, &at()).map(|found| found.kind)
+            let found = judge_legacy(key(row_time, DataType::Legacy), has_data, is_indexed, &at());
+            found.map(|found| found.kind)
         };
         assert_eq!(judge(0, true, false), None);
         assert_eq!(judge(0, true, true), Some(Kind::DuplicateIndex));

@@ -10,13 +10,13 @@ use crate::doctor::check::Doctor;
 use crate::doctor::finding::Finding;
 use crate::doctor::gathered::Gathered;
 use crate::doctor::judge::{
-    DataRow, IndexRow, LegacyRow, Standing, judge_data, judge_index, judge_legacy, judge_tag,
-    judge_time, unreadable as no_key,
+    DataRow, IndexRow, Standing, judge_data, judge_index, judge_legacy, judge_tag, judge_time,
+    unreadable as no_key,
 };
 use crate::doctor::kind::Kind;
 use crate::doctor::look::Expected;
 use crate::doctor::part::{Look, Part};
-use crate::doctor::report::Partition;
+use crate::doctor::report::{Facts, Partition};
 use crate::doctor::scan::Pages;
 use crate::doctor::scan_rows::{
     DataScanRow, LegacyScanRow, RowKeyScanRow, TagScanRow, TimeScanRow, shown_window,
@@ -103,7 +103,9 @@ impl Doctor {
         }
         if let Some(cells) = cells {
             look.facts.cells = cells.count;
-            self.note_width(&mut look, "data_points", cells.count, || Shown(&key).to_string());
+            self.note_width(&mut look.facts, "data_points", cells.count, || {
+                Shown(&key).to_string()
+            });
             if cells.recent > self.settings.hot {
                 let (table, key) = ("data_points".into(), Shown(&key).to_string());
                 look.facts.hot.add(cells.recent, Partition { table, key });
@@ -129,10 +131,10 @@ impl Doctor {
         Some(Finding { kind, metric, subject, fix: None })
     }
 
-    fn note_width(&self, look: &mut Look, table: &str, rows: u64, key: impl Fn() -> String) {
+    fn note_width(&self, facts: &mut Facts, table: &str, rows: u64, key: impl Fn() -> String) {
         if rows > self.settings.wide {
             let partition = Partition { table: table.to_owned(), key: key() };
-            look.facts.wide.add(rows, partition);
+            facts.wide.add(rows, partition);
         }
     }
 
@@ -187,11 +189,9 @@ impl Doctor {
     fn count_window(&self, Scanned { window, count }: Scanned, part: &mut Part) {
         let Some(Window { metric, table_name, row_time }) = window else { return };
         let facts = &mut part.report.facts;
-        if count.rows() > self.settings.wide {
-            let key = shown_window(&metric, table_name.as_str(), CqlTimestamp(row_time.millis()));
-            let partition = Partition { table: "row_keys".into(), key };
-            facts.wide.add(count.rows(), partition);
-        }
+        self.note_width(facts, "row_keys", count.rows, || {
+            shown_window(&metric, table_name.as_str(), CqlTimestamp(row_time.millis()))
+        });
         if table_name == TableName::DataPoints {
             let (series, counted) = count.finish(&metric, row_time.millis());
             facts.metrics.add(series, counted);
@@ -270,8 +270,7 @@ impl Doctor {
         let is_indexed = has_data
             && self.row_key(&RowKeyRow::of(&key)).await?.is_some()
             && self.time(WindowKey::from(&key)).await?.is_some();
-        let row = LegacyRow { has_data, is_indexed };
-        look.findings.extend(judge_legacy(key, row, &self.moment()));
+        look.findings.extend(judge_legacy(key, has_data, is_indexed, &self.moment()));
         Ok(look)
     }
 
@@ -293,9 +292,8 @@ impl Doctor {
                     }
                 }
             }
-            let (rows, mut look) = (names.len() as u64, Look::default());
-            self.note_width(&mut look, "string_index", rows, || table.as_str().to_owned());
-            part.report.facts.wide.merge(look.facts.wide);
+            let (rows, facts) = (names.len() as u64, &mut part.report.facts);
+            self.note_width(facts, "string_index", rows, || table.as_str().to_owned());
             let find = async |name: &String| self.look_at_name(table, name).await;
             self.examine(&names, &mut part, find).await?;
         }

@@ -6,7 +6,6 @@
 use crate::cql::prepared::{Prepared, Preparer, STAMPED, STAMPED_TTL, unless_missing};
 use crate::index::pages::Sliced;
 use crate::index::split_point::Order;
-use crate::options::Options;
 use crate::schema::tables::NameColumn;
 use promkairos_storage::Result;
 
@@ -128,10 +127,6 @@ impl Statements {
     }
 }
 
-fn table(options: &Options, name: &str) -> String {
-    options.keyspace.table(name)
-}
-
 /// The columns of a table, then the token of their partition.
 async fn scan(
     on: &Preparer<'_>,
@@ -147,7 +142,7 @@ async fn scan(
 
 impl Data {
     async fn prepare(on: &Preparer<'_>) -> Result<Self> {
-        let table = table(on.options, "data_points");
+        let table = on.table("data_points");
         let cells = format!("SELECT column1, WRITETIME(value), TTL(value) FROM {table}");
         let any = format!("SELECT column1 FROM {table} WHERE key = ? LIMIT 1");
         let slice = "key = ? AND column1 >= ? AND column1 < ?";
@@ -167,7 +162,7 @@ impl Data {
 
 impl RowKeys {
     async fn prepare(on: &Preparer<'_>) -> Result<Self> {
-        let table = table(on.options, "row_keys");
+        let table = on.table("row_keys");
         let row = format!("{WINDOW} AND data_type = ? AND tags = ?");
         let columns = format!(
             "metric, table_name, row_time, data_type, tags, toUnixTimestamp(mtime), {STANDING}"
@@ -195,7 +190,7 @@ impl RowKeys {
 
 impl Times {
     async fn prepare(on: &Preparer<'_>) -> Result<Self> {
-        let table = table(on.options, "row_key_time_index");
+        let table = on.table("row_key_time_index");
         let get = format!("SELECT {STANDING} FROM {table} WHERE {WINDOW}");
         let any =
             format!("SELECT row_time FROM {table} WHERE metric = ? AND table_name = ? LIMIT 1");
@@ -213,7 +208,7 @@ impl Times {
 
 impl Names {
     async fn prepare(on: &Preparer<'_>, column: NameColumn) -> Result<Self> {
-        let table = table(on.options, "string_index");
+        let table = on.table("string_index");
         let name = format!("SELECT column1 FROM {table} WHERE key = ? AND column1");
         let put =
             format!("INSERT INTO {table} (key, column1, value) VALUES (?, ?, 0x00) {STAMPED}");
@@ -230,7 +225,7 @@ impl Names {
 
 impl Tags {
     async fn prepare(on: &Preparer<'_>) -> Result<Self> {
-        let table = table(on.options, "tag_indexed_row_keys");
+        let table = on.table("tag_indexed_row_keys");
         let partition = "metric, table_name, row_time, single_tag_pair";
         let columns =
             format!("{partition}, tag_collection_hash, data_type, tags, toUnixTimestamp(mtime)");
@@ -254,7 +249,7 @@ impl Tags {
 
 impl Legacy {
     async fn prepare(on: &Preparer<'_>) -> Result<Self> {
-        let table = table(on.options, "row_key_index");
+        let table = on.table("row_key_index");
         let row = "key = ? AND column1 = ?";
         let any = format!("SELECT column1 FROM {table} WHERE key = ? LIMIT 1");
         Ok(Self {

@@ -86,7 +86,8 @@ impl Entry for MetricCardinality {
 /// Counts the series and the tag values of one window, whose rows come one after the other.
 #[derive(Debug, Default)]
 pub(super) struct WindowCount {
-    rows: u64,
+    /// Rows of the partition.
+    pub(super) rows: u64,
     series: Sketch,
     tags: BTreeMap<String, Sketch>,
 }
@@ -111,11 +112,6 @@ impl WindowCount {
             }
         }
         self.series.add(&whole);
-    }
-
-    /// Rows of the partition.
-    pub(super) fn rows(&self) -> u64 {
-        self.rows
     }
 
     /// The number of series, and the values of the tags.
@@ -194,7 +190,7 @@ mod tests {
         for host in ["a", "b", "a"] {
             window.add([("host", host), ("dc", "x")].into_iter());
         }
-        assert_eq!(window.rows(), 3);
+        assert_eq!(window.rows, 3);
         let (series, counted) = window.finish("m", 0);
         assert_eq!(series, 2);
         assert_eq!(counted.tags, [("host".into(), 2), ("dc".into(), 1)]);

@@ -110,7 +110,7 @@ const INDEX_ROW: &str = "metric = ? AND table_name = ? AND row_time = ?";
 
 impl Preparer<'_> {
     async fn row_keys(&self) -> Result<RowKeyStatements> {
-        let table = self.options.keyspace.table("row_keys");
+        let table = self.table("row_keys");
         // An INSERT with our TTL would replace a neighbour's row that lasts longer.
         let insert = format!(
             "UPDATE {table} {STAMPED_TTL} SET mtime = ?, value = '' \
@@ -148,7 +148,7 @@ impl Preparer<'_> {
     }
 
     async fn row_times(&self) -> Result<RowTimeStatements> {
-        let table = self.options.keyspace.table("row_key_time_index");
+        let table = self.table("row_key_time_index");
         let insert = format!("UPDATE {table} {STAMPED_TTL} SET value = '' WHERE {INDEX_ROW}");
         let select = format!(
             "SELECT row_time FROM {table} \
@@ -170,7 +170,7 @@ impl Preparer<'_> {
     }
 
     async fn names(&self, names: NameColumn) -> Result<NameStatements> {
-        let table = self.options.keyspace.table("string_index");
+        let table = self.table("string_index");
         let columns = "(key, column1, value) VALUES (?, ?, 0x00)";
         let insert = format!("INSERT INTO {table} {columns} {STAMPED}");
         let select = format!("SELECT column1 FROM {table} WHERE key = ? AND column1");
@@ -185,7 +185,7 @@ impl Preparer<'_> {
     }
 
     async fn legacy(&self) -> Result<LegacyStatements> {
-        let table = self.options.keyspace.table("row_key_index");
+        let table = self.table("row_key_index");
         let select = format!("SELECT column1 FROM {table}");
         let metric = format!("{select} WHERE key = ?");
         let slice = format!("{metric} AND column1 >= ? AND column1 < ?");

@@ -22,7 +22,7 @@ use crate::options::read_cache::ReadCacheOptions;
 use crate::options::tag_index::TagIndexOptions;
 use crate::skipped::LeftOut;
 use promkairos_kairos::RowSpec;
-use promkairos_storage::Clock;
+use promkairos_storage::{Clock, StoreError};
 
 /// Replication of a new keyspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -227,6 +227,12 @@ pub enum OptionsError {
     /// Not a regular expression.
     #[error("ttl of metrics {0:?}: {1}")]
     TtlPattern(String, String),
+}
+
+impl From<OptionsError> for StoreError {
+    fn from(error: OptionsError) -> Self {
+        Self::Invalid(error.to_string())
+    }
 }
 
 /// A keyspace name. It is quoted in CQL, because it may be a keyword. It is in lower case, like KairosDB's, which

@@ -68,7 +68,7 @@ struct EpochStatements {
 
 impl EpochStatements {
     async fn prepare(on: &Preparer<'_>) -> Result<Self> {
-        let table = on.options.keyspace.table("service_index");
+        let table = on.table("service_index");
         let rows = format!("{table} WHERE service = '{SERVICE}' AND service_key");
         let select = format!("SELECT key, value FROM {rows} = ?");
         let select_many = format!("SELECT service_key, key, value FROM {rows} IN ?");

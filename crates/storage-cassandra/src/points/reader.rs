@@ -8,6 +8,7 @@ use crate::cql::concurrent::all;
 use crate::cql::failure::{Failure, backend, if_read};
 use crate::cql::prepared::Prepared;
 use crate::cql::rows::Rows;
+use crate::cut::hex;
 use crate::index::found::{FoundRow, READS_AT_ONCE, windows_of};
 use crate::points::dead_cells::Slices;
 use crate::points::point_store::PointStore;
@@ -325,11 +326,6 @@ impl PointStore {
 /// The sooner of two expiries; None = never.
 fn sooner(a: Option<i32>, b: Option<i32>) -> Option<i32> {
     a.into_iter().chain(b).min()
-}
-
-/// Bytes in hexadecimal digits.
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Whether only promkairos writes this type. Unreadable bytes then are damage or come from a later version.

@@ -26,7 +26,7 @@ pub(crate) struct PointStatements {
 impl Preparer<'_> {
     /// Prepares the statements on points.
     pub(crate) async fn points(&self) -> Result<PointStatements> {
-        let table = self.options.keyspace.table("data_points");
+        let table = self.table("data_points");
         let slice = "key = ? AND column1 >= ? AND column1 < ?";
         let columns = "(key, column1, value) VALUES (?, ?, ?)";
         let insert =

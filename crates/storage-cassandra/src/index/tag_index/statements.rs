@@ -6,7 +6,7 @@
 
 use scylla::statement::SerialConsistency;
 
-use crate::cql::prepared::{Batches, Prepared, Preparer, unless_missing};
+use crate::cql::prepared::{Batches, Prepared, Preparer, STAMPED, STAMPED_TTL, unless_missing};
 use crate::index::pages::Sliced;
 use crate::index::split_point::Order;
 use promkairos_storage::Result;
@@ -59,16 +59,15 @@ pub(crate) struct StateStatements {
 impl Preparer<'_> {
     /// Prepares the statements, except those on `missing` tables.
     pub(crate) async fn tag_index(&self, missing: &[&str]) -> Result<TagIndexStatements> {
-        let keyspace = &self.options.keyspace;
         let of_ring = |key: &str| format!("WHERE token({key}) >= ? AND token({key}) <= ?");
-        let time = format!("SELECT row_time FROM {}", keyspace.table("row_key_time_index"));
+        let time = format!("SELECT row_time FROM {}", self.table("row_key_time_index"));
         let every_time = format!("{time} {}", of_ring("metric"));
         let last = format!(
             "{time} WHERE metric = ? AND table_name = ? \
              ORDER BY table_name DESC, row_time DESC LIMIT 1"
         );
         let window = "metric, table_name, row_time";
-        let row_keys = keyspace.table("row_keys");
+        let row_keys = self.table("row_keys");
         let windows = format!("SELECT DISTINCT {window} FROM {row_keys} {}", of_ring(window));
         let mut every_window = self.read("every_window", windows).await?;
         // Each row of a page is a partition to look up.
@@ -83,22 +82,20 @@ impl Preparer<'_> {
     }
 
     async fn tag_rows(&self) -> Result<TagRowStatements> {
-        let table = self.options.keyspace.table("tag_indexed_row_keys");
+        let table = self.table("tag_indexed_row_keys");
         let window = "metric = ? AND table_name = ? AND row_time = ?";
         let pair = format!("{window} AND single_tag_pair = ?");
         // An INSERT with our TTL would replace a neighbour's row that lasts longer.
         let row = format!("{pair} AND data_type = ? AND tag_collection_hash = ? AND tags = ?");
-        let insert = format!(
-            "UPDATE {table} USING TIMESTAMP ? AND TTL ? SET mtime = now(), value = '' WHERE {row}"
-        );
+        let insert =
+            format!("UPDATE {table} {STAMPED_TTL} SET mtime = now(), value = '' WHERE {row}");
         let insert = self.write("insert_tag_row", insert).await?.of_index();
         let tags = format!("SELECT data_type, tags FROM {table} WHERE {pair}");
         let slice = "(data_type, tag_collection_hash) >= (?, ?) AND (data_type, tag_collection_hash) < (?, ?)";
         let select = format!("{tags} AND {slice}");
-        let delete = format!("DELETE value FROM {table} USING TIMESTAMP ? WHERE {row}");
-        let delete_pairs = format!(
-            "DELETE FROM {table} USING TIMESTAMP ? WHERE {window} AND single_tag_pair IN ?"
-        );
+        let delete = format!("DELETE value FROM {table} {STAMPED} WHERE {row}");
+        let delete_pairs =
+            format!("DELETE FROM {table} {STAMPED} WHERE {window} AND single_tag_pair IN ?");
         let whole = format!(
             "SELECT data_type, tag_collection_hash, tags, WRITETIME(value) FROM {table} \
              WHERE {pair} AND {slice}"
@@ -115,12 +112,12 @@ impl Preparer<'_> {
     }
 
     async fn state(&self) -> Result<StateStatements> {
-        let table = self.options.keyspace.table("service_index");
+        let table = self.table("service_index");
         let row = "service = ? AND service_key = ? AND key = ?";
         let list = format!("SELECT key, value FROM {table} WHERE service = ? AND service_key = ?");
         let insert = format!("INSERT INTO {table} (service, service_key, key, value)");
-        let put = format!("{insert} VALUES (?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?");
-        let remove = format!("DELETE FROM {table} USING TIMESTAMP ? WHERE {row}");
+        let put = format!("{insert} VALUES (?, ?, ?, ?) {STAMPED_TTL}");
+        let remove = format!("DELETE FROM {table} {STAMPED} WHERE {row}");
         let create = format!("{insert} VALUES (?, ?, ?, ?) IF NOT EXISTS");
         let replace = format!("UPDATE {table} SET value = ? WHERE {row} IF value = ?");
         Ok(StateStatements {
