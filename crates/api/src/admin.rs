@@ -8,14 +8,14 @@ use axum::response::{IntoResponse, Response};
 
 use super::parameters::{BACKWARDS, Parameters, invalid};
 use super::settings::AdminApi;
-use super::state::Shared;
+use super::state::SharedState;
 use super::{ApiError, AppState, delete_preview, json, matches};
 use promkairos_model::{Matcher, TimeRange};
 
 /// `POST` or `PUT`; parameters `match[]` (one or more), `start`, `end` in the URL or a form. Two parameters
 /// are not in Prometheus: `dry_run=true` deletes nothing and returns what would be deleted;
 /// `count_series=true` also returns the number of matching series.
-pub(super) async fn delete_series(State(state): State<Shared>, request: Request) -> Response {
+pub(super) async fn delete_series(State(state): State<SharedState>, request: Request) -> Response {
     if let Some(refused) = refused_unless_enabled(&state) {
         return refused;
     }
@@ -26,12 +26,12 @@ pub(super) async fn delete_series(State(state): State<Shared>, request: Request)
 }
 
 /// `POST` or `PUT`. Does nothing: files are cleaned without a request.
-pub(super) async fn clean_tombstones(State(state): State<Shared>) -> Response {
+pub(super) async fn clean_tombstones(State(state): State<SharedState>) -> Response {
     refused_unless_enabled(&state).unwrap_or_else(|| StatusCode::NO_CONTENT.into_response())
 }
 
 /// `POST` or `PUT`. Snapshots are not supported.
-pub(super) async fn snapshot(State(state): State<Shared>) -> Response {
+pub(super) async fn snapshot(State(state): State<SharedState>) -> Response {
     let status = StatusCode::INTERNAL_SERVER_ERROR;
     let none = || {
         json::error(

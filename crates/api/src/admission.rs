@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use super::ApiError;
 use super::settings::ListLimits;
-use promkairos_telemetry::LimitMetrics;
 use promkairos_storage::{NoPermit, Permit, Permits};
+use promkairos_telemetry::LimitMetrics;
 
 /// The setting that limits concurrent requests.
 const AT_ONCE: &str = "label-max-concurrency";

@@ -17,7 +17,7 @@ use super::admission::ListPermit;
 use super::error::ApiError;
 use super::pieces::BodyPieces;
 use super::response_budget::{AnswerTo, LITTLE, Room};
-use super::state::{AppState, Shared};
+use super::state::{AppState, SharedState};
 use promkairos_model::limits::RETRY_AFTER;
 use promkairos_storage::{MEMORY_LIMIT, Refused, StoreError};
 
@@ -41,7 +41,11 @@ pub(super) fn holding(mut response: Response, turn: ListPermit, bytes: usize) ->
 }
 
 /// Reserves room for an answer.
-pub(super) async fn keep(State(state): State<Shared>, request: Request, next: Next) -> Response {
+pub(super) async fn keep(
+    State(state): State<SharedState>,
+    request: Request,
+    next: Next,
+) -> Response {
     let is_metrics = request.uri().path() == METRICS;
     let taker = request.extensions().get::<AnswerTo>().cloned();
     let mut response = next.run(request).await;

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::error::ApiError;
 use super::request_limit::{SharedConnection, SpareConnection};
-use super::state::{AppState, Shared};
+use super::state::{AppState, SharedState};
 
 /// The setting that limits connections.
 const CONNECTIONS: &str = "max-connections";
@@ -19,7 +19,11 @@ const CONNECTIONS: &str = "max-connections";
 pub(super) const UNCOUNTED: [&str; 3] = ["/-/healthy", "/-/ready", "/metrics"];
 
 /// Refuses requests beyond the limit.
-pub(super) async fn bound(State(state): State<Shared>, request: Request, next: Next) -> Response {
+pub(super) async fn bound(
+    State(state): State<SharedState>,
+    request: Request,
+    next: Next,
+) -> Response {
     if UNCOUNTED.contains(&request.uri().path()) {
         return next.run(request).await;
     }

@@ -14,7 +14,7 @@ use serde_json::json;
 use super::json as envelope;
 use super::pages::shown;
 use super::settings::GlobalConfig;
-use super::state::Shared;
+use super::state::SharedState;
 
 /// The default scrape timeout of a Prometheus; a shorter interval lowers it.
 const SCRAPE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -26,7 +26,7 @@ const WORDS: [&str; 9] = ["y", "n", "yes", "no", "on", "off", "true", "false", "
 const MOST_KEY: usize = 128;
 
 /// `GET /api/v1/status/config`
-pub(super) async fn config(State(state): State<Shared>) -> Response {
+pub(super) async fn config(State(state): State<SharedState>) -> Response {
     envelope::answer(Ok(json!({ "yaml": yaml(&state.global()) })))
 }
 

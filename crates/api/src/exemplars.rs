@@ -12,7 +12,7 @@ use super::answer_room::holding;
 use super::labels::SIZE;
 use super::parameters::Parameters;
 use super::slow::Watch;
-use super::state::Shared;
+use super::state::SharedState;
 use super::time_param::TimeParam;
 use super::workers::Caller;
 use super::{ApiError, AppState, json, query_request};
@@ -25,7 +25,7 @@ use promkairos_storage::{ExemplarList, GatheredExemplars, StoreError, exemplar_b
 
 /// `/api/v1/query_exemplars`, parameters `query`, `start`, `end`. A query without selectors is answered 204.
 pub(super) async fn query_exemplars(
-    State(state): State<Shared>,
+    State(state): State<SharedState>,
     parameters: Parameters,
 ) -> Response {
     let _watch = Watch::new(&state, "/api/v1/query_exemplars", parameters.shown());

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::IntoResponse;
 
-use super::state::Shared;
+use super::state::SharedState;
 
 /// The formats of metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,10 @@ enum Format {
 }
 
 /// `GET /metrics`: the metrics of this process.
-pub(super) async fn metrics(State(state): State<Shared>, headers: HeaderMap) -> impl IntoResponse {
+pub(super) async fn metrics(
+    State(state): State<SharedState>,
+    headers: HeaderMap,
+) -> impl IntoResponse {
     let accepted = headers.get_all(header::ACCEPT).iter();
     let accepted: Vec<&str> = accepted.filter_map(|value| value.to_str().ok()).collect();
     let (content_type, text) = match best(&accepted.join(",")) {

@@ -7,7 +7,7 @@ use axum::response::Response;
 use serde_json::{Map, Value, json};
 
 use super::settings::{AdminApi, TypeAndUnitLabels};
-use super::state::Shared;
+use super::state::SharedState;
 use super::{AppState, json as envelope};
 use promkairos_promql::{
     Aggregator, BinaryOp, Features, Function, NameRemoval, Names, StartTimestamps,
@@ -36,7 +36,7 @@ const WORDS: &[&str] = &[
 const OF_SELECTORS: [&str; 3] = ["=~", "!~", "@"];
 
 /// `GET /api/v1/features`
-pub(super) async fn features(State(state): State<Shared>) -> Response {
+pub(super) async fn features(State(state): State<SharedState>) -> Response {
     envelope::answer(Ok(json!({
         "api": api(&state),
         "otlp_receiver": { "delta_conversion": false, "native_delta_ingestion": false },

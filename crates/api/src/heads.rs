@@ -11,7 +11,7 @@ use axum::http::{self, Extensions, HeaderMap, Method, StatusCode, Uri, Version, 
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::state::Shared;
+use super::state::SharedState;
 use promkairos_model::limits::{
     HEADER_BYTES, MAX_HEAD_BYTES, MAX_HEADERS, MAX_TARGET_BYTES, NO_SETTING,
 };
@@ -129,7 +129,11 @@ fn is_of_host(byte: &u8) -> bool {
 }
 
 /// Answers requests whose head determines the answer.
-pub(super) async fn decide(State(state): State<Shared>, request: Request, next: Next) -> Response {
+pub(super) async fn decide(
+    State(state): State<SharedState>,
+    request: Request,
+    next: Next,
+) -> Response {
     if let Some(&refused) = request.extensions().get::<RefusedHead>() {
         if refused == RefusedHead::TooLarge {
             state.metrics.http.limits.reached(HEAD_SIZE);

@@ -15,7 +15,7 @@ use super::parameters::Parameters;
 use super::query_result::TRUNCATED;
 use super::settings::ListLimits;
 use super::slow::Watch;
-use super::state::Shared;
+use super::state::SharedState;
 use super::{ApiError, AppState, json, label_name, matches};
 use promkairos_model::{Labels, ShownSize, TimeRange};
 use promkairos_promql::annotations::Shown;
@@ -30,14 +30,14 @@ pub(super) const SIZE: &str = "max-label-results-size";
 const ITEM_BYTES: usize = 48;
 
 /// `/api/v1/labels`, parameters `match[]`, `start`, `end`, `limit`.
-pub(super) async fn names(State(state): State<Shared>, parameters: Parameters) -> Response {
+pub(super) async fn names(State(state): State<SharedState>, parameters: Parameters) -> Response {
     let _watch = Watch::new(&state, "/api/v1/labels", parameters.shown());
     json::respond(names_answer(&state, &parameters).await)
 }
 
 /// `/api/v1/label/<name>/values`; parameters like `labels`.
 pub(super) async fn values(
-    State(state): State<Shared>,
+    State(state): State<SharedState>,
     uri: Uri,
     parameters: Parameters,
 ) -> Response {
@@ -51,7 +51,7 @@ pub(super) async fn values(
 }
 
 /// `/api/v1/series`; parameters like `labels`, but `match[]` is required.
-pub(super) async fn series(State(state): State<Shared>, parameters: Parameters) -> Response {
+pub(super) async fn series(State(state): State<SharedState>, parameters: Parameters) -> Response {
     let _watch = Watch::new(&state, "/api/v1/series", parameters.shown());
     json::respond(series_answer(&state, &parameters).await)
 }

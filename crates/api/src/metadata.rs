@@ -9,7 +9,7 @@ use super::admission::ListPermit;
 use super::answer_room::holding;
 use super::parameters::{Parameters, integer};
 use super::slow::Watch;
-use super::state::Shared;
+use super::state::SharedState;
 use super::{ApiError, AppState, json};
 use promkairos_model::Metadata;
 use promkairos_promql::annotations::Shown;
@@ -27,7 +27,7 @@ struct Entry<'a> {
 type Families = Vec<(String, Metadata)>;
 
 /// `GET /api/v1/metadata`, parameters `metric`, `limit`, `limit_per_metric`.
-pub(super) async fn metadata(State(state): State<Shared>, parameters: Parameters) -> Response {
+pub(super) async fn metadata(State(state): State<SharedState>, parameters: Parameters) -> Response {
     let _watch = Watch::new(&state, "/api/v1/metadata", parameters.shown());
     match families(&state, &parameters).await {
         Ok((families, turn)) => {

@@ -9,14 +9,14 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::state::Shared;
+use super::state::SharedState;
 
 const WHY: &str = "Forbidden: a page of another site may not change anything here; the setting allowed-origins \
                    lists the origins that may\n";
 
 /// Passes a request on, unless it comes from a page of an origin that is not allowed: that is 403.
 pub(super) async fn refuse_foreign(
-    State(state): State<Shared>,
+    State(state): State<SharedState>,
     request: Request,
     next: Next,
 ) -> Response {

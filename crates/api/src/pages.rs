@@ -14,7 +14,7 @@ use super::json as envelope;
 use super::parameters::Parameters;
 use super::settings::{AdminApi, TypeAndUnitLabels};
 use super::slow::Watch;
-use super::state::{AppState, Shared};
+use super::state::{AppState, SharedState};
 use promkairos_promql::{Features, NameRemoval, format_duration};
 
 /// The version of Prometheus whose API and language this program implements.
@@ -32,17 +32,17 @@ fn build(state: &AppState) -> Value {
 }
 
 /// `GET /api/v1/status/buildinfo`. Without `features`, which would make Grafana assume a Mimir.
-pub(super) async fn buildinfo(State(state): State<Shared>) -> Response {
+pub(super) async fn buildinfo(State(state): State<SharedState>) -> Response {
     envelope::answer(Ok(build(&state)))
 }
 
 /// `GET /version`
-pub(super) async fn version(State(state): State<Shared>) -> Response {
+pub(super) async fn version(State(state): State<SharedState>) -> Response {
     ([("content-type", "application/json")], build(&state).to_string()).into_response()
 }
 
 /// `GET /api/v1/status/runtimeinfo`
-pub(super) async fn runtimeinfo(State(state): State<Shared>) -> Response {
+pub(super) async fn runtimeinfo(State(state): State<SharedState>) -> Response {
     let time = |millis| Timestamp::from_millisecond(millis).unwrap_or_default().to_string();
     let folder = std::env::current_dir().unwrap_or_default();
     let config = &state.metrics.config;
@@ -66,7 +66,7 @@ pub(super) async fn runtimeinfo(State(state): State<Shared>) -> Response {
 }
 
 /// `GET /api/v1/status/flags`: the settings that Prometheus has too, in its names and notation.
-pub(super) async fn flags(State(state): State<Shared>) -> Response {
+pub(super) async fn flags(State(state): State<SharedState>) -> Response {
     let evaluator = state.evaluator();
     let (settings, syntax) = (evaluator.engine.settings(), evaluator.syntax);
     let features = [
@@ -105,7 +105,7 @@ pub(super) async fn blocks() -> Response {
 }
 
 /// `GET /api/v1/status/tsdb`, parameter `limit`.
-pub(super) async fn tsdb(State(state): State<Shared>, parameters: Parameters) -> Response {
+pub(super) async fn tsdb(State(state): State<SharedState>, parameters: Parameters) -> Response {
     let _watch = Watch::new(&state, "/api/v1/status/tsdb", parameters.shown());
     match super::cardinality::cardinality(&state, &parameters).await {
         Ok((counts, warnings)) => envelope::warned(&counts, warnings),
@@ -114,7 +114,7 @@ pub(super) async fn tsdb(State(state): State<Shared>, parameters: Parameters) ->
 }
 
 /// `/-/reload`, only with the admin API: reloads the settings.
-pub(super) async fn reload(State(state): State<Shared>) -> Response {
+pub(super) async fn reload(State(state): State<SharedState>) -> Response {
     let (AdminApi::Enabled, Some(reloader)) = (state.admin_api, state.reloader.get()) else {
         let text = "Lifecycle API is not enabled: start the server with --enable-admin-api to allow reloads.";
         return (StatusCode::FORBIDDEN, text).into_response();

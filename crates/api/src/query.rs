@@ -14,14 +14,14 @@ use tracing::{Instrument, Span, info_span};
 use super::error::ApiError;
 use super::parameters::Parameters;
 use super::query_request::{expression, options, reached, steps, wanted};
-use super::state::{AppState, Shared};
+use super::state::{AppState, SharedState};
 use super::{json, parse_query, query_result, slow};
 use promkairos_promql::{Cost, QueryError, QueryOptions, QueryResult, Steps};
 use promkairos_telemetry::{self as telemetry, QueryKind, QueryOutcome, RunningQuery};
 
 /// `/api/v1/query`, parameters `query`, `time`, `timeout`, `limit`, `lookback_delta`, `stats`.
 pub(super) async fn query(
-    State(state): State<Shared>,
+    State(state): State<SharedState>,
     headers: HeaderMap,
     parameters: Parameters,
 ) -> Response {
@@ -30,7 +30,7 @@ pub(super) async fn query(
 
 /// `/api/v1/query_range`; parameters like `query`, but `start`, `end` and `step` instead of `time`.
 pub(super) async fn query_range(
-    State(state): State<Shared>,
+    State(state): State<SharedState>,
     headers: HeaderMap,
     parameters: Parameters,
 ) -> Response {
@@ -38,13 +38,19 @@ pub(super) async fn query_range(
 }
 
 /// `/api/v1/format_query`, parameter `query`.
-pub(super) async fn format_query(State(state): State<Shared>, parameters: Parameters) -> Response {
+pub(super) async fn format_query(
+    State(state): State<SharedState>,
+    parameters: Parameters,
+) -> Response {
     let expr = expression(&state, parameters.first("query"), &QueryOptions::default()).await;
     json::answer(expr.map(|(expr, _)| expr.pretty()))
 }
 
 /// `/api/v1/parse_query`, parameter `query`.
-pub(super) async fn parse_query(State(state): State<Shared>, parameters: Parameters) -> Response {
+pub(super) async fn parse_query(
+    State(state): State<SharedState>,
+    parameters: Parameters,
+) -> Response {
     let expr = expression(&state, parameters.first("query"), &QueryOptions::default()).await;
     json::answer(expr.map(|(expr, _)| parse_query::tree(&expr)))
 }

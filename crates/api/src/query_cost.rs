@@ -12,13 +12,13 @@ use super::parameters::Parameters;
 use super::query_request::{expression, options, reached, steps, wanted};
 use super::query_result::{Figures, stats_warning};
 use super::slow::Watch;
-use super::state::{AppState, Shared};
+use super::state::{AppState, SharedState};
 use promkairos_promql::Estimate;
 use promkairos_telemetry::QueryKind;
 
 /// `/api/v1/query_cost`; parameters like `query`.
 pub(super) async fn query_cost(
-    State(state): State<Shared>,
+    State(state): State<SharedState>,
     headers: HeaderMap,
     parameters: Parameters,
 ) -> Response {
@@ -28,7 +28,7 @@ pub(super) async fn query_cost(
 
 /// `/api/v1/query_range_cost`; parameters like `query_range`.
 pub(super) async fn query_range_cost(
-    State(state): State<Shared>,
+    State(state): State<SharedState>,
     headers: HeaderMap,
     parameters: Parameters,
 ) -> Response {

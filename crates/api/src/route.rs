@@ -3,7 +3,7 @@
 use axum::routing::{MethodFilter, MethodRouter};
 
 use super::access::settings::Right;
-use super::state::Shared;
+use super::state::SharedState;
 
 /// One path.
 pub struct Route {
@@ -60,4 +60,4 @@ pub(super) enum Kind {
 }
 
 /// Adds a handler to a route for these methods.
-pub(super) type Handler = fn(MethodFilter) -> MethodRouter<Shared>;
+pub(super) type Handler = fn(MethodFilter) -> MethodRouter<SharedState>;

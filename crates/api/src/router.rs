@@ -18,7 +18,7 @@ use tracing::Instrument;
 use super::access::settings::Right;
 use super::route::{Kind, Methods, Route};
 use super::routes::ROUTES;
-use super::state::Shared;
+use super::state::SharedState;
 use super::{access, answer_room, clean_path, concurrency, cors, encodings, heads, origin, traced};
 use promkairos_model::limits::{MAX_BODY_BYTES, RETRY_AFTER};
 use promkairos_telemetry::InFlight;
@@ -31,7 +31,7 @@ pub(super) const WATCHED: [&str; 4] =
 const GIVEN_UP: u16 = 499;
 
 /// The router of all routes.
-pub fn router(state: Shared) -> Router {
+pub fn router(state: SharedState) -> Router {
     WATCHED.iter().for_each(|path| state.metrics.http.expect(path));
     let routes = ROUTES.iter().map(|route| routed(route, &state));
     routes
@@ -52,7 +52,7 @@ pub fn router(state: Shared) -> Router {
 }
 
 /// One route with its layers.
-fn routed(route: &Route, state: &Shared) -> Router<Shared> {
+fn routed(route: &Route, state: &SharedState) -> Router<SharedState> {
     let routes = with_slash(route);
     let routes = match route.kind {
         Kind::Page => compressed(routes),
@@ -72,14 +72,14 @@ fn routed(route: &Route, state: &Shared) -> Router<Shared> {
 }
 
 /// Compresses the answers of these routes if the client accepts that.
-fn compressed(routes: Router<Shared>) -> Router<Shared> {
+fn compressed(routes: Router<SharedState>) -> Router<SharedState> {
     routes
         .route_layer(CompressionLayer::new())
         .route_layer(middleware::from_fn(encodings::take_uncompressed))
 }
 
 /// The path of a route; with a slash at its end it redirects.
-fn with_slash(route: &Route) -> Router<Shared> {
+fn with_slash(route: &Route) -> Router<SharedState> {
     let routes = Router::new().route(route.path, answering(route));
     match route.path {
         "/" => routes,
@@ -88,7 +88,7 @@ fn with_slash(route: &Route) -> Router<Shared> {
 }
 
 /// Requires a right for these routes. Routes that change something refuse pages of other sites.
-fn needs(right: Right, state: &Shared, routes: Router<Shared>) -> Router<Shared> {
+fn needs(right: Right, state: &SharedState, routes: Router<SharedState>) -> Router<SharedState> {
     let routes = match right {
         Right::Read => routes,
         Right::Write | Right::Admin => routes
@@ -98,7 +98,7 @@ fn needs(right: Right, state: &Shared, routes: Router<Shared>) -> Router<Shared>
 }
 
 /// The handler of a route for its methods, and a refusal for all others.
-fn answering(route: &Route) -> MethodRouter<Shared> {
+fn answering(route: &Route) -> MethodRouter<SharedState> {
     let (posts, gets) = (MethodFilter::POST, MethodFilter::GET);
     match route.methods {
         // GET includes HEAD.
@@ -119,7 +119,7 @@ fn answering(route: &Route) -> MethodRouter<Shared> {
 }
 
 /// Only these methods, without HEAD.
-fn only(allowed: &'static str, methods: MethodRouter<Shared>) -> MethodRouter<Shared> {
+fn only(allowed: &'static str, methods: MethodRouter<SharedState>) -> MethodRouter<SharedState> {
     let methods = methods.options(tell(allowed));
     let gets = allowed.contains("GET");
     let methods = if gets { methods.head(refuse(allowed)) } else { methods };
@@ -140,7 +140,7 @@ fn refuse(
 }
 
 /// Refuses requests before the store is open.
-async fn when_open(State(state): State<Shared>, request: Request, next: Next) -> Response {
+async fn when_open(State(state): State<SharedState>, request: Request, next: Next) -> Response {
     match state.store() {
         Ok(_) => next.run(request).await,
         Err(error) => super::json::failure(error),
@@ -158,7 +158,7 @@ async fn say_when_to_return(request: Request, next: Next) -> Response {
 }
 
 /// Counts and times every request, and traces selected ones.
-async fn observe(State(state): State<Shared>, request: Request, next: Next) -> Response {
+async fn observe(State(state): State<SharedState>, request: Request, next: Next) -> Response {
     let mut asked = Asked::new(&state, &request);
     let headers = request.headers();
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
@@ -171,7 +171,7 @@ async fn observe(State(state): State<Shared>, request: Request, next: Next) -> R
 
 /// A request until the head of its answer. When dropped, it is counted and logged at level debug.
 struct Asked {
-    state: Shared,
+    state: SharedState,
     handler: String,
     /// Method and path, for the log.
     line: Option<(Method, String)>,
@@ -184,7 +184,7 @@ struct Asked {
 
 impl Asked {
     /// Starts the clock.
-    fn new(state: &Shared, request: &Request) -> Self {
+    fn new(state: &SharedState, request: &Request) -> Self {
         let handler = match request.extensions().get::<MatchedPath>() {
             Some(path) => path.as_str().to_owned(),
             None => "other".to_owned(),

@@ -34,7 +34,7 @@ use promkairos_telemetry::{Metrics, Traces};
 pub type Reload = oneshot::Sender<Result<String, String>>;
 
 /// The state as handlers get it.
-pub(super) type Shared = Arc<AppState>;
+pub(super) type SharedState = Arc<AppState>;
 
 /// The state that handlers share.
 pub struct AppState {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::extract::State;
 
-use super::state::Shared;
+use super::state::SharedState;
 use super::{ApiError, AppState};
 use promkairos_storage::Store;
 
@@ -28,7 +28,7 @@ pub(super) async fn healthy() -> &'static str {
 
 /// `GET /-/ready`: the log is replayed, and new writes can be acknowledged. Another line says if
 /// reads are refused. The first line is from Prometheus.
-pub(super) async fn ready(State(state): State<Shared>) -> Result<String, ApiError> {
+pub(super) async fn ready(State(state): State<SharedState>) -> Result<String, ApiError> {
     state.ready().await?;
     let away = state.away.lock().clone();
     let away = match away {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::admin::refused_unless_enabled;
 use super::parameters::{Parameters, invalid};
-use super::state::Shared;
+use super::state::SharedState;
 use super::{ApiError, AppState, json, matches};
 use promkairos_storage_cassandra::{Explanation, Job, JobKind, TagIndexStatus, WindowPath};
 
@@ -17,7 +17,7 @@ use promkairos_storage_cassandra::{Explanation, Job, JobKind, TagIndexStatus, Wi
 const ROWS_PER_SECOND: u32 = 2_000;
 
 /// `GET /api/v1/explain`, parameters `match[]`, `start`, `end`.
-pub(super) async fn explain(State(state): State<Shared>, parameters: Parameters) -> Response {
+pub(super) async fn explain(State(state): State<SharedState>, parameters: Parameters) -> Response {
     json::answer(explanation(&state, &parameters).await)
 }
 
@@ -30,7 +30,7 @@ async fn explanation(state: &AppState, parameters: &Parameters) -> Result<Value,
 }
 
 /// `GET /api/v1/status/tag_index`
-pub(super) async fn status(State(state): State<Shared>) -> Response {
+pub(super) async fn status(State(state): State<SharedState>) -> Response {
     let status = match state.cassandra() {
         Ok(store) => store.tag_index_status().await.map_err(ApiError::from),
         Err(error) => Err(error),
@@ -39,12 +39,15 @@ pub(super) async fn status(State(state): State<Shared>) -> Response {
 }
 
 /// `POST /api/v1/admin/tag_index/build`, parameters `metric`, `rows_per_second`.
-pub(super) async fn build(State(state): State<Shared>, parameters: Parameters) -> Response {
+pub(super) async fn build(State(state): State<SharedState>, parameters: Parameters) -> Response {
     begin(&state, &parameters, JobKind::Build).await
 }
 
 /// `POST /api/v1/admin/tag_index/drop`; parameters like `build`.
-pub(super) async fn drop_index(State(state): State<Shared>, parameters: Parameters) -> Response {
+pub(super) async fn drop_index(
+    State(state): State<SharedState>,
+    parameters: Parameters,
+) -> Response {
     begin(&state, &parameters, JobKind::Drop).await
 }
 

@@ -10,7 +10,7 @@ use axum::response::Response;
 use serde_json::json;
 
 use super::parameters::{Parameters, integer, invalid, truth};
-use super::state::Shared;
+use super::state::SharedState;
 use super::{ApiError, AppState, json as envelope, matches};
 use promkairos_promql::quoted;
 
@@ -33,7 +33,7 @@ struct Targets {
 
 /// `GET /api/v1/targets/metadata`
 pub(super) async fn targets_metadata(
-    State(state): State<Shared>,
+    State(state): State<SharedState>,
     parameters: Parameters,
 ) -> Response {
     envelope::answer(no_metadata(&state, &parameters).await)

@@ -21,7 +21,7 @@ use axum::middleware::Next;
 use axum::response::{AppendHeaders, IntoResponse, Response};
 
 use super::routes;
-use super::state::Shared;
+use super::state::SharedState;
 pub(super) use credentials::Access;
 use credentials::Denied;
 use promkairos_model::limits::{NO_SETTING, RETRY_AFTER};
@@ -50,7 +50,11 @@ const TOO_MANY: &str =
 const BUSY: &str = "too many passwords are being checked";
 
 /// Passes a request on while there are tokens.
-pub(super) async fn limit(State(state): State<Shared>, request: Request, next: Next) -> Response {
+pub(super) async fn limit(
+    State(state): State<SharedState>,
+    request: Request,
+    next: Next,
+) -> Response {
     let access = &state.access;
     let limit = access.web().rate_limit;
     let is_for_health = routes::is_open(request.uri().path());
@@ -72,7 +76,11 @@ pub(super) async fn limit(State(state): State<Shared>, request: Request, next: N
 
 /// Adds the default headers to every answer, and [`Login::Unasked`] or [`Login::Open`] where no credentials were
 /// checked. Answers that needed a login may not be cached.
-pub(super) async fn dress(State(state): State<Shared>, request: Request, next: Next) -> Response {
+pub(super) async fn dress(
+    State(state): State<SharedState>,
+    request: Request,
+    next: Next,
+) -> Response {
     let is_for_health = is_for_health(&request);
     let mut response = next.run(request).await;
     let web = state.access.web();
@@ -109,7 +117,7 @@ pub enum Login {
 
 /// Attaches the rights of a request, or answers 401.
 pub(super) async fn admit(
-    State(state): State<Shared>,
+    State(state): State<SharedState>,
     mut request: Request,
     next: Next,
 ) -> Response {

@@ -18,7 +18,7 @@ use super::answer_room::holding;
 use super::parameters::Parameters;
 use super::selected::{Make, Points, of_each_series};
 use super::slow::Watch;
-use super::state::Shared;
+use super::state::SharedState;
 use super::workers::Caller;
 use super::{ApiError, AppState, matches};
 use accept::{Encoding, Format};
@@ -27,7 +27,7 @@ use promkairos_model::{Labels, TimeRange, Value, is_stale};
 
 /// `GET /federate`, parameter `match[]`. Errors are plain text.
 pub(super) async fn federate(
-    State(state): State<Shared>,
+    State(state): State<SharedState>,
     headers: HeaderMap,
     parameters: Parameters,
 ) -> Response {

@@ -27,7 +27,7 @@ use super::patterns;
 use super::proto::v1::read_request::ResponseType;
 use super::request_error::RequestError;
 use super::slow::Watch;
-use super::state::Shared;
+use super::state::SharedState;
 use super::workers::Caller;
 use promkairos_ingest::{DECODED_SIZE, Refusal};
 use promkairos_model::PatternSet;
@@ -49,7 +49,7 @@ fn check_decoded(block: &[u8], most: usize) -> Result<(), Refusal> {
 /// `POST /api/v1/read`. As in Prometheus, `Content-Type` and `Content-Encoding` are ignored: a body
 /// that is not a snappy block with a request is refused with 400.
 pub(super) async fn remote_read(
-    State(state): State<Shared>,
+    State(state): State<SharedState>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, RequestError> {

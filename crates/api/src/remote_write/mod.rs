@@ -19,7 +19,7 @@ use tracing::{Instrument, info_span};
 use super::body::receive;
 use super::request_error::RequestError;
 use super::settings::TypeAndUnitLabels;
-use super::state::{AppState, Shared};
+use super::state::{AppState, SharedState};
 use negotiate::Encoding;
 use parser::RemoteWrite;
 use promkairos_ingest::{Parser, ReceivedBody};
@@ -28,7 +28,7 @@ use promkairos_storage::SharedStore;
 use promkairos_telemetry::{InFlight, WriteLabels};
 
 /// The handler.
-pub(crate) async fn remote_write(State(state): State<Shared>, request: Request) -> Response {
+pub(crate) async fn remote_write(State(state): State<SharedState>, request: Request) -> Response {
     let start = Instant::now();
     let _in_flight = InFlight::enter(&state.metrics.ingest.in_flight);
     let (parts, body) = request.into_parts();
