@@ -5,7 +5,7 @@
 //!         <- layers (headers, room in memory, compression)           <- handler <-
 //! ```
 //!
-//! A handler decodes, calls and encodes; it decides nothing about samples. Start at [`router`], which is made from the
+//! A handler decodes, calls and encodes; it decides nothing about samples. Start at [`router()`], which is made from the
 //! table [`ROUTES`], over the [`AppState`] that all handlers share.
 //!
 //! Every route has a right in the table, every answer that is held in memory has room in a budget, and the variant of

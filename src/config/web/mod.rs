@@ -206,8 +206,11 @@ pub(super) fn tables() -> Vec<KeyTable> {
     ]
 }
 
+/// Names and values of headers.
+type Headers = Vec<(&'static str, String)>;
+
 /// Whether HTTP/2 is offered, and the headers of every answer.
-fn http(entry: &Entry<'_>) -> Result<(bool, Vec<(&'static str, String)>), ConfigError> {
+fn http(entry: &Entry<'_>) -> Result<(bool, Headers), ConfigError> {
     let table = entry.table(&HTTP_KEYS)?;
     let offers_http2 = table.get("http2").map_or(Ok(true), Entry::switch)?;
     let mut headers = Vec::new();
