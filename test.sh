@@ -27,6 +27,7 @@ finish() {
   status=$?
   trap - EXIT
   if [ -n "$fetching" ]; then kill "$fetching" 2>/dev/null || true; fi
+  if [ -n "${units:-}" ]; then kill "$units" 2>/dev/null || true; fi
   if [ "$status" != 0 ] && [ -f "$run/log" ]; then
     echo "what the shared Cassandra warned of last:"
     grep -E '^(WARN|ERROR)' "$run/log" | grep -v BatchStatement | tail -n 20 | cut -c 1-300 || true
@@ -89,6 +90,21 @@ step tests
 export RUST_BACKTRACE=0
 # They wait for their peers more than they compute.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) + 1))}
-tests/peers/with.sh "$peers" "$run" cargo test --workspace
+# Unit tests run beside the integration tests, which leave a part of the processors idle.
+{
+  RUST_TEST_THREADS=1 cargo test --workspace --lib --bins --benches --test histories --test quarantine
+  RUST_TEST_THREADS=1 cargo test --workspace --doc
+} > "$run/units.log" 2>&1 &
+units=$!
+tests/peers/with.sh "$peers" "$run" cargo test --workspace --test it
+step "the end of the unit tests"
+passed=0
+wait "$units" || passed=$?
+units=
+cat "$run/units.log"
+if [ "$passed" != 0 ]; then
+  echo "unit tests failed" >&2
+  exit 1
+fi
 step "all good"
 awk 'NR > 1 { printf "%6d s %s\n", $1 - begun, name } { begun = $1; name = $2 }' < <(printf '%s' "$times")
