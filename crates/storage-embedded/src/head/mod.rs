@@ -166,7 +166,8 @@ impl Store for Head {
     ) -> Result<Vec<(String, Metadata)>, StoreError> {
         let recent = self.inner.memory.metadata_of(family, limit);
         let below = self.inner.below.metadata(family, limit).await?;
-        let all: BTreeMap<String, Metadata> = below.into_iter().chain(recent).collect();
+        let mut all: BTreeMap<String, Metadata> = below.into_iter().collect();
+        all.extend(recent);
         Ok(all.into_iter().take(limit).collect())
     }
 
