@@ -1,4 +1,4 @@
-//! Rows of the index tables of the KairosDB schema: what decodes encodes to the same meaning.
+//! Rows of metadata of the KairosDB schema, which keep their meaning when encoded again, and columns of exemplars.
 use promkairos::kairos::index::MetadataRow;
 use promkairos::kairos::{TimeUnit, cell};
 
