@@ -147,8 +147,8 @@ impl<'a> Decoder<'a> {
                 _ => reader.skip(key, &[1, 2, 3, 4, 5])?,
             }
         }
-        // A native histogram has the name of its family, and so has a series without points, which
-        // [`encode`](super::encode) writes for metadata.
+        // A native histogram has the name of its family, and so has a series without points, which the encoder writes
+        // for metadata.
         let is_part = has_others && !has_histograms;
         if created != 0 {
             self.collector.set_missing_starts(&draft, created);
