@@ -27,10 +27,10 @@ impl<'a, V: SerializeRow> Pages<'a, V> {
         self.next.is_none()
     }
 
-    /// The next page; `None` at the end.
+    /// The next page; `None` at the end. A page that is not read, or whose future is dropped, stays the next one.
     pub(crate) async fn next(&mut self) -> Result<Option<Rows>, Failure> {
-        let Some(state) = self.next.take() else { return Ok(None) };
-        let (page, next) = self.executor.page(self.select, &self.values, &state).await?;
+        let Some(state) = &self.next else { return Ok(None) };
+        let (page, next) = self.executor.page(self.select, &self.values, state).await?;
         self.next = next;
         Ok(Some(page))
     }
