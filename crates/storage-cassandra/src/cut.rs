@@ -1,15 +1,15 @@
 //! Cuts long texts in reports: a label set may have 64 KiB. A text longer than a line or two is cut and its length
-//! is printed.
+//! is printed. Bytes are printed in hexadecimal digits.
 
 use std::fmt;
+
+/// Bytes of a text that are printed.
+const MOST_BYTES: usize = 300;
 
 /// Bytes in hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
-
-/// Bytes of a text that are printed.
-const MOST_BYTES: usize = 300;
 
 /// A text that is printed whole if short, else as its beginning and its length.
 pub struct Cut<'a>(pub &'a str);

@@ -10,6 +10,7 @@ use promkairos_telemetry::CassandraMetrics;
 
 /// The permits.
 pub(crate) struct WritePermits {
+    /// As many as the setting says: free, taken or withheld.
     pub(crate) permits: Permits,
     limit: Mutex<PermitLimit>,
     metrics: CassandraMetrics,

@@ -36,6 +36,7 @@ pub(super) trait ScanRow: for<'f, 'm> DeserializeRow<'f, 'm> {
 
     /// The metric, empty where the row has none; and the partition, as text for people.
     fn partition(&self) -> (&str, String);
+
     /// Whether the check reads each partition as a whole later on, and then reports its tombstones.
     fn is_read_later(_doctor: &Doctor) -> bool {
         false

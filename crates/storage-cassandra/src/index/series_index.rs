@@ -28,6 +28,7 @@ use promkairos_storage::Result;
 pub(crate) struct SeriesIndex {
     pub(crate) cql: Arc<Cql>,
     pub(crate) statements: IndexStatements,
+    /// As the keyspace was opened: indexed tags and times to live that were set since are in `tags` and `lifetimes`.
     pub(crate) options: Options,
     pub(crate) spec: RowSpec,
     pub(crate) names: NameColumn,

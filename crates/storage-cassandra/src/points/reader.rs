@@ -4,6 +4,8 @@
 //! of one page where the window has one row. The bytes of the chunks of a series are limited. Where two types have a
 //! point at the same time, the later write wins; write times are read only then.
 
+use futures::FutureExt;
+
 use crate::cql::concurrent::all;
 use crate::cql::failure::{Failure, backend, if_read};
 use crate::cql::prepared::Prepared;
@@ -12,7 +14,6 @@ use crate::cut::hex;
 use crate::index::found::{FoundRow, READS_AT_ONCE, windows_of};
 use crate::points::dead_cells::Slices;
 use crate::points::point_store::PointStore;
-use futures::FutureExt;
 use promkairos_chunk::{Chunk, ChunkBuilder, encode_points};
 use promkairos_kairos::{Cell, DataType, LegacyKind, Offset};
 use promkairos_model::{Point, TimeRange};
