@@ -82,9 +82,9 @@ impl SeriesCache {
         self.with_rows(id, now).is_some()
     }
 
-    /// The window with this identity, if its rows are in memory and were read lately.
+    /// The window with this identity, if its rows are in memory and were read lately. Counts as a use.
     pub(crate) fn with_rows(&self, id: Identity, now: Instant) -> Option<Arc<CachedWindow>> {
-        let window = self.windows.lock().peek(&id).cloned();
+        let window = self.windows.lock().get(&id).cloned();
         window.filter(|window| window.has_rows(now))
     }
 
