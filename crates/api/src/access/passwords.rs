@@ -32,11 +32,11 @@ type Code = [u8; 32];
 /// Checks passwords.
 pub(super) struct Passwords {
     key: Key,
-    shared: Arc<SharedState>,
+    shared: Arc<Shared>,
 }
 
 /// State that the running checks share.
-struct SharedState {
+struct Shared {
     right: Mutex<HashSet<Code>>,
     checks: Mutex<HashMap<Code, Check>>,
     one_at_a_time: Arc<Semaphore>,
@@ -56,7 +56,7 @@ impl Passwords {
     /// An empty cache.
     pub(super) fn new() -> Self {
         let key = Key::generate(HMAC_SHA256, &SystemRandom::new());
-        let shared = SharedState {
+        let shared = Shared {
             right: Mutex::default(),
             checks: Mutex::default(),
             one_at_a_time: Arc::new(Semaphore::new(1)),
@@ -114,7 +114,7 @@ impl Passwords {
     }
 }
 
-impl SharedState {
+impl Shared {
     /// Waits for the permit, then computes the hash. The caller may be gone by then.
     async fn check(
         self: Arc<Self>,
