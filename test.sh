@@ -27,7 +27,7 @@ finish() {
   status=$?
   trap - EXIT
   if [ -n "$fetching" ]; then kill "$fetching" 2>/dev/null || true; fi
-  if [ -n "${units:-}" ]; then kill "$units" 2>/dev/null || true; fi
+  if [ -n "${units:-}" ]; then kill -- "-$units" 2>/dev/null || true; fi
   if [ "$status" != 0 ] && [ -f "$run/log" ]; then
     echo "what the shared Cassandra warned of last:"
     grep -E '^(WARN|ERROR)' "$run/log" | grep -v BatchStatement | tail -n 20 | cut -c 1-300 || true
@@ -90,12 +90,15 @@ step tests
 export RUST_BACKTRACE=0
 # They wait for their peers more than they compute.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) + 1))}
-# Unit tests run beside the integration tests, which leave a part of the processors idle.
+# Unit tests run beside the integration tests, which leave a part of the processors idle. They are a group of processes,
+# so that what cargo has started ends with it.
+set -m
 {
   RUST_TEST_THREADS=1 cargo test --workspace --lib --bins --benches --test histories --test quarantine
   RUST_TEST_THREADS=1 cargo test --workspace --doc
 } > "$run/units.log" 2>&1 &
 units=$!
+set +m
 tests/peers/with.sh "$peers" "$run" cargo test --workspace --test it
 step "the end of the unit tests"
 passed=0
