@@ -100,7 +100,7 @@ set -m
 units=$!
 set +m
 tests/peers/with.sh "$peers" "$run" cargo test --workspace --test it
-step "the end of the unit tests"
+step units
 passed=0
 wait "$units" || passed=$?
 units=
