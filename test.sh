@@ -27,7 +27,10 @@ finish() {
   status=$?
   trap - EXIT
   if [ -n "$fetching" ]; then kill "$fetching" 2>/dev/null || true; fi
-  if [ -n "${units:-}" ]; then kill -- "-$units" 2>/dev/null || true; fi
+  if [ -n "${units:-}" ]; then
+    kill -- "-$units" 2>/dev/null || true
+    cat "$run/units.log"
+  fi
   if [ "$status" != 0 ] && [ -f "$run/log" ]; then
     echo "what the shared Cassandra warned of last:"
     grep -E '^(WARN|ERROR)' "$run/log" | grep -v BatchStatement | tail -n 20 | cut -c 1-300 || true
