@@ -2,7 +2,7 @@
 //!
 //! The time runs only while there is data to read, and restarts with every write. An aborted answer is dropped with
 //! all that it holds. Over HTTP/2 its stream is reset, and the connection is closed only if data that the library
-//! already has is not sent. Over HTTP/1 `places` keeps the limit.
+//! already has is not sent. Over HTTP/1 `connection_pool` keeps the limit.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,7 +1,7 @@
 //! Accepts connections while there are places, serves them, and closes them when they are overdue.
 //!
-//! `places` decides how long a connection may wait for its client, TLS handshake included, and which
-//! one gives way when all places are taken; `api` limits bodies. On `stop` no more connections are
+//! `connection_pool` decides how long a connection may wait for its client, TLS handshake included, and which
+//! connection gives way when all places are taken; `api` limits bodies. On `stop` no more connections are
 //! accepted and running requests are finished. Dropping the future ends all of them.
 
 use std::future::Future;
@@ -64,7 +64,7 @@ pub(super) async fn serve(
     stop: impl Future<Output = ()>,
 ) {
     let mut builder = Builder::new(Streams);
-    // `places` limits the time for a head.
+    // `connection_pool` limits the time for a head.
     builder.http1().header_read_timeout(None);
     builder
         .http2()

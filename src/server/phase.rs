@@ -1,7 +1,7 @@
 //! What a connection waits for, when it is closed for that, and from when on it may have to give way.
 //!
-//! Pure decisions about one connection at one moment; only the begin of a phase reads the clock. `places` updates the
-//! phases and asks connections to leave.
+//! Pure decisions about one connection at one moment; only the begin of a phase reads the clock.
+//! `connection_pool` updates the phases and asks connections to leave.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! TLS on accepted connections. Each handshake uses the web configuration then in force.
 //!
-//! `places` limits the time of a handshake. A failed handshake is counted; it is no server error.
+//! `connection_pool` limits the time of a handshake. A failed handshake is counted; it is no server error.
 
 use std::io;
 use std::sync::Arc;

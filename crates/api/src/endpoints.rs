@@ -114,7 +114,7 @@ const fn endpoint(
     Endpoint { path, tag, summary, parameters }
 }
 
-/// All endpoints except those of `absent`.
+/// All endpoints except those of `unsupported`.
 pub(super) const ENDPOINTS: &[Endpoint] = &[
     endpoint("/query", "query", "Evaluate an expression at one time", INSTANT),
     endpoint("/query_range", "query", "Evaluate an expression at many times", RANGE),

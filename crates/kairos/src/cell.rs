@@ -9,7 +9,7 @@
 //!                  column bit 0 = 1: 0x01, f32 BE · any other byte, f64 BE
 //! prom_double      f64 BE, any bits
 //! prom_histogram   see histogram.rs
-//! prom_exemplar    0x01, f64 BE value, labels in their canonical encoding (model/labels.rs)
+//! prom_exemplar    0x01, f64 BE value, canonical labels (crates/model/src/labels.rs)
 //! ```
 //!
 //! The column of a `prom_exemplar` is longer: the offset, then 8 bytes of label hash.

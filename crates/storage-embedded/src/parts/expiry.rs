@@ -1,7 +1,7 @@
 //! Retention: removes days that ended longer ago than the retention, and logs what it removed.
 //!
 //! Whole days are removed in one durable step; a tombstone deletes them from parts of many days in
-//! the same step. `horizon` gives the time; `maintenance` decides when retention runs.
+//! the same step. `retention_clock` gives the time; `maintenance` decides when retention runs.
 
 use std::fmt;
 use std::sync::Arc;
