@@ -1,4 +1,4 @@
-//! A bounded cache of unpacked blocks and part directories, shared by all parts of a store. Hits and misses are counted.
+//! A bounded cache of unpacked blocks and part directories, shared by all parts of a store. It counts hits and misses.
 
 use std::sync::Arc;
 
