@@ -8,12 +8,12 @@
 //!                storage-embedded, storage-cassandra -> storage, telemetry, { kairos, wire } -> model
 //! ```
 //!
-//! Modules in reading order: [`model`] is the vocabulary; [`chunk`], [`wire`] and [`kairos`] are
-//! pure bytes; [`storage`] is the [`storage::Store`] trait and the stores behind it; [`promql`] is
-//! the query language and its evaluation; [`api`] is HTTP; [`server`] puts it together; [`copy`]
-//! copies data from one store to another; [`cli`] is the command line. Modules that others share:
-//! [`limits`], which uses types of [`model`]; [`config`], whose parts are passed down; and
-//! [`telemetry`]: log, metrics and traces.
+//! [`cli`], [`config`], [`copy`] and [`server`] are modules of this crate. All other names are those of crates in
+//! `crates/`. In reading order: [`model`] is the vocabulary; [`chunk`], [`wire`] and [`kairos`] are pure bytes;
+//! [`storage`] is the [`storage::Store`] trait and the stores behind it; [`promql`] is the query language and its
+//! evaluation; [`ingest`] is what every way in shares; [`api`] is HTTP; [`server`] puts it together; [`copy`] copies
+//! data from one store to another; [`cli`] is the command line. Modules that others share: [`limits`], which is a
+//! part of [`model`]; [`config`], whose parts are passed down; and [`telemetry`]: log, metrics and traces.
 
 pub mod cli;
 pub mod config;

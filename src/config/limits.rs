@@ -1,4 +1,4 @@
-//! The limits of requests that are settings. `crate::limits` has their defaults, and the maximum of some.
+//! Makes the limits of requests from the settings of `settings::limits`.
 
 use super::error::ConfigError;
 use super::memory::MemoryConfig;

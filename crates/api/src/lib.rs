@@ -5,11 +5,11 @@
 //!         <- layers (headers, room in memory, compression)           <- handler <-
 //! ```
 //!
-//! A handler decodes, calls and encodes; it decides nothing about samples. Start at [`router()`], which is made from the
-//! table [`ROUTES`], over the [`AppState`] that all handlers share.
+//! A handler decodes, calls and encodes; it decides nothing about samples. Start at [`router()`], which is made from
+//! the table [`ROUTES`], over the [`AppState`] that all handlers share.
 //!
-//! Every route has a right in the table, every answer that is held in memory has room in a budget, and the variant of
-//! an error decides the status, never its text.
+//! Every route has a right in the table, or is marked `OPEN` there. Every answer that is held in memory has room in a
+//! budget. The variant of an error decides the status, never its text.
 //!
 //! Absent here: connections, TLS and files. Whoever serves the router opens the store, reads the settings and passes
 //! both to the state. This is the only user of prost.

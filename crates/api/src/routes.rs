@@ -1,7 +1,7 @@
 //! The table of all paths: their methods, the right that each needs, and the handler.
 //!
 //! The router is built from this table (see `router`), open paths are derived from it, and tests iterate over it. So
-//! every route has a right. Routes that need no login are marked `OPEN`.
+//! every route has a right, or is marked `OPEN` and needs no login.
 
 use axum::response::Response;
 use axum::routing::on;

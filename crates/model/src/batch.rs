@@ -1,9 +1,11 @@
-//! A batch of writes, as decoded from a remote-write request, and its outcome.
+//! A batch of writes, as a parser makes it of a request, and its outcome.
 //!
 //! A batch borrows from the request body: the labels of a series are a slice of it, so a known
 //! series costs no allocation. Points are in flat vectors; each series has ranges into them.
-//! Refused parts are not in the batch but in its [`Rejections`], by position in the request. The
-//! log stores the body as received together with these positions, and a replay skips exactly them.
+//! Refused parts are not in the batch but in its [`Rejections`], by position in the request.
+//!
+//! The log keeps a body of remote write as received, together with these positions; a replay skips exactly them. A
+//! batch without a body, such as one of another protocol, is encoded for the log as remote write 2.0.
 
 use std::fmt;
 use std::ops::Range;
@@ -134,7 +136,7 @@ pub fn positions(range: &Range<u32>) -> Range<usize> {
 /// over a histogram, and otherwise the later point wins.
 #[derive(Debug, Clone, Default)]
 pub struct WriteBatch<'a> {
-    /// The body that this batch was decoded from, if it came over the wire.
+    /// The body that this batch was decoded from. Only remote write has one: the log can decode it again.
     pub body: Option<Body<'a>>,
     /// Series in the order of the request; one label set may occur several times.
     pub series: Vec<SeriesEntry<'a>>,

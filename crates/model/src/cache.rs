@@ -1,4 +1,5 @@
-//! A map that knows which of its entries to evict next: the one policy of all caches in memory.
+//! A map that knows which of its entries to evict next. The caches of blocks, series of windows, known index rows,
+//! answers of label endpoints and compiled patterns use it, so they have one policy.
 //!
 //! The policy is CLOCK. The entries form a queue. An entry at the front that was used since it joined the queue goes to
 //! the back; the first entry that was not used is evicted. So what is read once, as by a scan, goes before what is read

@@ -1,5 +1,6 @@
 //! The data types that all other crates share: labels, matchers, samples, histograms, exemplars,
-//! metadata, time ranges and batches of writes. [`Cache`] is the map of every cache that is bounded in memory.
+//! metadata, time ranges and batches of writes. Also what many of them need: [`limits`] and [`Cache`], the map of the
+//! large caches in memory.
 //!
 //! Values here are valid by construction. No I/O, no serde, no protobuf types.
 

@@ -1,8 +1,9 @@
 //! Limits of requests and of the server, and limits that several modules must agree on, each with
 //! its unit. Exceeding a limit is an error that names it.
 //!
-//! Not here: settings, and limits of a single module that no request can exceed (such as batch and
-//! cache sizes). These are at the head of the module's file.
+//! Some are the default or the maximum of a setting; the settings themselves are in the tables of
+//! `src/config/settings/`. Not here: limits of a single module that no request can exceed (such as
+//! batch and cache sizes). These are at the head of the module's file.
 
 use std::time::Duration;
 

@@ -2,10 +2,14 @@
 //!
 //! A write is durable and findable when it is acknowledged: index rows first, then data, each at the write
 //! consistency. Cassandra holds everything that must outlive the process, except the quarantine file.
-//! Memory holds the known index rows and the series of windows (both save work and are checked again), the
-//! last write stamp, and the clock skew. Decisions are pure (`plan`, `routing`, `retry`, `concurrency`,
-//! `stamp`, `index::memory`, `series_cache`, `cached_window`); the other files carry them out. `store` composes
-//! the parts; arrows between the files point downwards.
+//!
+//! Memory holds the last write stamp, the clock skew and the recorded state of the tag index. It also remembers what
+//! saves reads, each for a bounded time: known index rows, series of windows, answers of the label endpoints, and
+//! where rows end or are cut. The files of the read cache may be lost.
+//!
+//! `store` composes the parts. Files that decide do no I/O: `plan`, `lifetime`, `cql::retry`, `cql::concurrency`,
+//! `cql::stamp`, `index::routing`, `index::memory`, `index::series_cache`, `index::cached_window`. The other files
+//! carry the decisions out. Arrows between files point downwards.
 //!
 //! Not stored: start timestamps of floats, for which a `kairos_double` cell has no room.
 

@@ -1,8 +1,8 @@
 //! Admission: permits for requests, in the number that a setting allows.
 //!
 //! A request beyond the limit waits until a deadline, after those that came before it. The error names the setting;
-//! the caller counts it and writes the text. New limits need new [`Permits`]: running and waiting requests keep the
-//! old ones. Nobody is made to give a permit back.
+//! the caller counts the refusal and writes its text. A permit lasts until its request drops it, however long that
+//! takes. New limits need new [`Permits`]: running and waiting requests keep the old ones.
 
 use std::sync::Arc;
 

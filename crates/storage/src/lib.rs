@@ -2,6 +2,10 @@
 //!
 //! It speaks of series, not of rows or files, because stores differ most in how they select series
 //! by label matchers. The contract is documented at the trait.
+//!
+//! Here is also what stores and their callers share: the memory store, several stores as one, label indexes, merging of
+//! chunks, permits of requests, the memory of the process, the system clock, and the only code that opens files for
+//! writing.
 
 mod admission;
 pub mod clock;

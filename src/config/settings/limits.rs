@@ -1,4 +1,4 @@
-//! What senders and clients may do. `crate::limits` has the maximum of some.
+//! The settings that limit connections, requests and series. `crates/model/src/limits.rs` has the maximum of some.
 
 use super::super::bounds::{number, size};
 use super::super::setting::Form::Code;
