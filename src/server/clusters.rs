@@ -84,6 +84,6 @@ fn open(
         async move { Ok(Arc::new(CassandraStore::open(options, metrics).await?) as SharedStore) }
     };
     let (obstacles, whose) = (obstacles.clone(), name.clone());
-    let note = move |opening| obstacles.told(&whose, &opening);
+    let note = move |opening| obstacles.note(&whose, &opening);
     Arc::new(LazyStore::begin(&name, patience, open, note))
 }

@@ -21,7 +21,7 @@ impl ReadinessBlockers {
     }
 
     /// Notes the state of opening a cluster. An unreachable cluster needs no operator.
-    pub(super) fn told(&self, cluster: &str, opening: &Opening) {
+    pub(super) fn note(&self, cluster: &str, opening: &Opening) {
         let mut all = self.all.lock();
         match opening {
             Opening::Refused(what) => drop(all.insert(cluster.to_owned(), what.clone())),

@@ -113,7 +113,7 @@ pub(super) async fn open(
                     // The acknowledgement needs only the log, so Cassandra is opened in the background.
                     let (pages, write) = (state.clone(), obstacles.clone());
                     let note = move |opening| {
-                        write.told("", &opening);
+                        write.note("", &opening);
                         match opening {
                             Opening::Away(why) => {
                                 pages.metrics.cassandra.unanswered();
