@@ -24,9 +24,12 @@ pub(crate) const NEVER: Expiry = i64::MAX;
 /// The last expiry, in seconds since 1970, that 32 bits hold: 2038-01-19.
 const LAST_SECOND: Expiry = i32::MAX as i64 - 1;
 
-/// Rows written ahead get this many seconds more than they need, so that a process with a slightly
-/// different clock does not write them again.
+/// How far clocks may differ, in seconds, the time of a statement to Cassandra included. Rows written ahead get this much
+/// more than they need, so that a process with another clock does not write them again.
 const MARGIN: i64 = 600;
+/// The latest expiry of an index row. Cassandra adds the TTL to its own clock, and refuses the row if the sum is after
+/// [`LAST_SECOND`].
+const LAST_OF_INDEX: Expiry = LAST_SECOND - MARGIN;
 
 /// The TTLs of a keyspace.
 #[derive(Debug)]
@@ -39,7 +42,7 @@ pub(crate) struct Lifetimes {
     index_extra: i64,
     /// Seconds of data in a row.
     width: i64,
-    /// No row may expire later.
+    /// No index row may expire later, unless its data does.
     last: Expiry,
     /// The server's `storage_compatibility_mode`, where known.
     mode: Option<String>,
@@ -99,7 +102,7 @@ impl Lifetimes {
         let mode = self.mode.as_deref();
         let Some(longest) = self.longest().filter(|_| mode != Some("NONE")) else { return Ok(()) };
         match (now + i64::from(longest) > LAST_SECOND, mode) {
-            (false, _) => self.last = LAST_SECOND,
+            (false, _) => self.last = LAST_OF_INDEX,
             (true, Some(mode)) => return Err(OptionsError::TtlBeyond2038(longest, mode.into())),
             (true, None) => tracing::warn!(
                 ttl_seconds = longest,
@@ -192,12 +195,12 @@ pub(crate) fn ttl_left(ttl_seconds: u32, now: i64, stamp: i64) -> Option<i32> {
     if left > 0 { i32::try_from(left).ok() } else { None }
 }
 
-/// The latest expiry that is safe on this server. A server that does not say that it holds later
+/// The latest expiry of an index row that is safe on this server. A server that does not say that it holds later
 /// expiries may refuse them.
 pub(crate) async fn last_expiry(session: &Session) -> Expiry {
     match compatibility_mode(session).await.as_deref() {
         Some("NONE") => NEVER,
-        _ => LAST_SECOND,
+        _ => LAST_OF_INDEX,
     }
 }
 
@@ -300,7 +303,7 @@ mod tests {
             check(mode, 0, whole);
         }
         check(Some("NONE"), LAST_SECOND - whole + 5, whole);
-        check(Some("CASSANDRA_4"), LAST_SECOND - whole + 5, whole - 5);
+        check(Some("CASSANDRA_4"), LAST_SECOND - whole + 5, whole - 5 - MARGIN);
         check(None, LAST_SECOND, whole);
         let ever = lifetimes(0, &[]).expect("valid");
         let (over, ahead) = (Over::Accepted, Over::Window { begins_in: 7 });
@@ -309,6 +312,22 @@ mod tests {
             (ever.of_index(0, ahead, 5), ever.index_needed(0, ahead, 5)),
             ((0, NEVER), NEVER)
         );
+    }
+
+    #[test]
+    fn a_clock_of_cassandra_that_is_later_refuses_no_index_row() {
+        let width = RowSpec::DEFAULT.index_ttl_seconds();
+        let mut ttls = lifetimes(DAY, &[]).expect("valid");
+        ttls.mode = Some("CASSANDRA_4".to_owned());
+        for before in (0..2 * width).step_by(977) {
+            let now = LAST_SECOND - i64::from(DAY) - MARGIN - before;
+            ttls.limit(now).expect("taken");
+            for over in [Over::Accepted, Over::Window { begins_in: 3_600 }] {
+                let (ttl, _) = ttls.of_index(DAY, over, now);
+                assert!(now + MARGIN + i64::from(ttl) <= LAST_SECOND, "{before}");
+                assert!(ttl >= DAY as i32, "{before}");
+            }
+        }
     }
 
     #[test]
