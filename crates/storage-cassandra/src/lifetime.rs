@@ -24,11 +24,12 @@ pub(crate) const NEVER: Expiry = i64::MAX;
 /// The last expiry, in seconds since 1970, that 32 bits hold: 2038-01-19.
 const LAST_SECOND: Expiry = i32::MAX as i64 - 1;
 
-/// How far clocks may differ, in seconds, the time of a statement to Cassandra included. Rows written ahead get this much
-/// more than they need, so that a process with another clock does not write them again.
+/// How far clocks may differ, in seconds, the time of a statement to Cassandra included. Rows written
+/// ahead get this much more than they need, so that a process with another clock does not write them
+/// again.
 const MARGIN: i64 = 600;
-/// The latest expiry of an index row. Cassandra adds the TTL to its own clock, and refuses the row if the sum is after
-/// [`LAST_SECOND`].
+/// The latest expiry of an index row. Cassandra adds the TTL to its own clock, and refuses the row if
+/// the sum is after [`LAST_SECOND`].
 const LAST_OF_INDEX: Expiry = LAST_SECOND - MARGIN;
 
 /// The TTLs of a keyspace.
