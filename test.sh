@@ -17,6 +17,20 @@ step() {
   times+="$SECONDS $*"$'\n'
 }
 
+# join JOB LOG WHY: waits for the job in the background whose id the variable JOB has, clears the variable, and prints
+# the log. Exits with WHY if the job failed.
+join() {
+  local -n job=$1
+  local status=0
+  wait "$job" || status=$?
+  job=
+  cat "$2"
+  if [ "$status" != 0 ]; then
+    echo "$3" >&2
+    exit 1
+  fi
+}
+
 step packages
 tests/peers/fetch.sh packages
 peers=${PROMKAIROS_PEERS:-$PWD/.peers}
@@ -68,14 +82,7 @@ step build
 cargo test --workspace --no-run
 
 step peers
-fetched=0
-wait "$fetching" || fetched=$?
-fetching=
-cat "$run/fetch.log"
-if [ "$fetched" != 0 ]; then
-  echo "the peers could not be fetched" >&2
-  exit 1
-fi
+join fetching "$run/fetch.log" "the peers could not be fetched"
 # tests/peers/functions.sh has the options of a Java that runs for minutes.
 export PEER_LIFE=short
 # A test has a keyspace of its own, and these two are never started again: their schema need not be on disk.
@@ -104,13 +111,6 @@ units=$!
 set +m
 tests/peers/with.sh "$peers" "$run" cargo test --workspace --test it
 step units
-passed=0
-wait "$units" || passed=$?
-units=
-cat "$run/units.log"
-if [ "$passed" != 0 ]; then
-  echo "unit tests failed" >&2
-  exit 1
-fi
+join units "$run/units.log" "unit tests failed"
 step "all good"
 awk 'NR > 1 { printf "%6d s %s\n", $1 - begun, name } { begun = $1; name = $2 }' < <(printf '%s' "$times")
