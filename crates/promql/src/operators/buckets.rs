@@ -100,15 +100,21 @@ impl Buckets {
         let (outputs, bases) = outputs(input.series(), &mut held)?;
         let places = outputs.len() * measure.count();
         let mut series = SeriesList::new(places, &context.budget)?;
+        let text = |values: &Vec<f64>| open_metrics(values.first().copied().unwrap_or(f64::NAN));
+        let label = match &measure {
+            Measure::Quantiles(Some(name), quantiles) => {
+                Some((name, quantiles.iter().map(text).collect::<Vec<_>>()))
+            }
+            _ => None,
+        };
         for base in &bases {
             let nameless = Series::new(base.clone()).nameless(context);
-            let Measure::Quantiles(Some(name), quantiles) = &measure else {
+            let Some((name, values)) = &label else {
                 series.push_made(nameless)?;
                 continue;
             };
-            for values in quantiles {
-                let label = open_metrics(values.first().copied().unwrap_or(f64::NAN));
-                let labels = with(&nameless.labels, name, &label)?;
+            for value in values {
+                let labels = with(&nameless.labels, name, value)?;
                 series.push_made(Series { labels, ..nameless.clone() })?;
             }
         }
