@@ -1,7 +1,7 @@
 //! The settings of requests. Their defaults are those of [`promkairos_model::limits`] and of Prometheus.
 //!
-//! Who may send requests is in `access::settings` and `allowed_origins`. No text is parsed here: whoever makes the
-//! state fills these types, and what no limit can be is refused there.
+//! Users and rights are in `access::settings`, origins in `allowed_origins`. No text is parsed here: the caller fills
+//! these types, and refuses values that no limit can have.
 
 use std::time::Duration;
 
