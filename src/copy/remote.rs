@@ -16,7 +16,6 @@ use ureq::tls::TlsConfig;
 use super::answers;
 use super::runs::{RUN_BYTES, Run};
 use crate::chunk::{Chunk, ChunkKind, ColumnBytes};
-use crate::limits::RETRY_AFTER;
 use crate::model::{Exemplar, Labels, Matcher, Metadata, RawLabels, ShownSize, TimeRange, varint};
 use crate::promql::format::timestamp;
 use crate::storage::StoreError;
@@ -303,7 +302,7 @@ pub fn distrusted(error: &ureq::Error) -> &'static str {
 }
 
 fn away(why: &str) -> StoreError {
-    StoreError::Unavailable { what: why.to_owned(), retry_after: RETRY_AFTER }
+    StoreError::unavailable(why)
 }
 
 fn broken(what: &str) -> StoreError {

@@ -18,7 +18,6 @@ use super::error::ApiError;
 use super::pieces::BodyPieces;
 use super::response_budget::{AnswerTo, LITTLE, Room};
 use super::state::{AppState, SharedState};
-use promkairos_model::limits::RETRY_AFTER;
 use promkairos_storage::{MEMORY_LIMIT, Refused, StoreError};
 
 /// Bytes that are counted for a body that is built while it is sent: one or two pieces, their source if it is
@@ -77,7 +76,7 @@ fn refused(state: &AppState, bytes: usize) -> Response {
         "answers that are being sent to other clients leave no room for this one of {bytes} bytes; together they may \
          take a part of the setting {MEMORY_LIMIT}"
     );
-    ApiError::from(StoreError::Unavailable { what, retry_after: RETRY_AFTER }).into_response()
+    ApiError::from(StoreError::unavailable(what)).into_response()
 }
 
 /// A body being sent, and its room.

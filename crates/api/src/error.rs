@@ -62,7 +62,7 @@ impl ApiError {
     /// A request is beyond the limit of this setting, which is counted; the client may retry.
     pub(super) fn busy(limits: &LimitMetrics, setting: &'static str, what: String) -> Self {
         limits.reached(setting);
-        StoreError::Unavailable { what, retry_after: RETRY_AFTER }.into()
+        StoreError::unavailable(what).into()
     }
 
     /// The status of the answer.

@@ -208,7 +208,7 @@ fn overloaded(NoPermit { setting }: NoPermit) -> Refusal {
     let what = format!(
         "too many request bodies at a time: they, and what they decode to, may take parts of the setting {setting}"
     );
-    StoreError::Unavailable { what, retry_after: limits::RETRY_AFTER }.into()
+    StoreError::unavailable(what).into()
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 //! for good goes to the quarantine file, so that it never blocks the log. A table that is dropped, altered
 //! or forbidden fails the flush instead: the rows are not at fault.
 
-use crate::cql::failure::backend;
 use crate::cql::stamp::{now_ms, pause};
 use crate::plan::planner::Planner;
 use crate::plan::{Plan, PlannedRow, RefusedSeries, UnplacedValue};
@@ -16,7 +15,7 @@ use crate::store::CassandraStore;
 use promkairos_kairos::RowSpec;
 use promkairos_kairos::index::MetadataRow;
 use promkairos_model::{Exemplar, Labels, Rejections, WriteOutcome};
-use promkairos_storage::{Flush, FlushOutcome, Result, SeriesRun};
+use promkairos_storage::{Flush, FlushOutcome, Result, SeriesRun, StoreError};
 
 /// Points, or exemplars, planned at a time; a run is never cut. Each plan has its own deadline, so a flush of
 /// any size ends.
@@ -188,7 +187,8 @@ fn add_run(planner: &mut Planner, run: SeriesRun) -> Result<()> {
     let slot = planner.series(run.labels, 0);
     for chunk in &run.chunks {
         for point in chunk.stamped_points() {
-            let (point, stamp) = point.map_err(|error| backend("a chunk to be flushed", error))?;
+            let (point, stamp) =
+                point.map_err(|error| StoreError::backend("a chunk to be flushed", error))?;
             planner.point(slot, &point, if stamp == 0 { now_ms() } else { stamp });
         }
     }

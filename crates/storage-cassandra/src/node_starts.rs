@@ -14,11 +14,10 @@ use futures::future::join_all;
 
 use crate::cql::durability::Durability;
 use crate::cql::each_node::{first_row, nodes};
-use crate::cql::failure::unavailable;
 use crate::index::series_index::SeriesIndex;
 use crate::options::Role;
 use crate::schema::spec;
-use promkairos_storage::{Result, Starts, Unsynced};
+use promkairos_storage::{Result, Starts, StoreError, Unsynced};
 
 /// The nodes of an opened keyspace.
 pub(crate) struct Nodes {
@@ -78,7 +77,7 @@ async fn starts(index: &SeriesIndex) -> Result<Starts> {
     });
     let starts: Starts = join_all(asked).await.into_iter().flatten().collect();
     if starts.is_empty() {
-        return Err(unavailable("no node of Cassandra says when it was started"));
+        return Err(StoreError::unavailable("no node of Cassandra says when it was started"));
     }
     Ok(starts)
 }

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::cql::failure::unavailable;
 use promkairos_model::WriteOutcome;
 use promkairos_storage::{Result, StoreError};
 
@@ -71,7 +70,7 @@ impl RefusedWrites {
             return Ok(());
         }
         let seconds = (over + ago).as_secs();
-        Err(unavailable(format!(
+        Err(StoreError::unavailable(format!(
             "no write has been stored for {seconds} s, {times} were refused, the last one: {why}"
         )))
     }
@@ -92,7 +91,7 @@ mod tests {
     use super::*;
 
     fn refused() -> Result<WriteOutcome, StoreError> {
-        Err(unavailable("no room"))
+        Err(StoreError::unavailable("no room"))
     }
 
     #[test]

@@ -12,7 +12,6 @@ use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 
 use crate::cql::connection::Cql;
 use crate::cql::durability::{Durability, Risk};
-use crate::cql::failure::backend;
 use crate::cql::prepared::{Prepared, Preparer};
 use crate::cql::{session, stamp};
 use crate::delete::deletes::Deletes;
@@ -36,7 +35,7 @@ use promkairos_model::{
 use promkairos_storage::disk::Disk;
 use promkairos_storage::{
     DeleteCost, ExemplarList, Flush, FlushOutcome, Limited, Result, SelectHints, Selection,
-    SeriesQuery, Starts, Stats, Store, Unsynced,
+    SeriesQuery, Starts, Stats, Store, StoreError, Unsynced,
 };
 use promkairos_telemetry::CassandraMetrics;
 
@@ -279,7 +278,7 @@ impl Store for CassandraStore {
             points.relieve();
             cached.relieve();
         });
-        relieved.await.map_err(|error| backend("giving up memory", error))
+        relieved.await.map_err(|error| StoreError::backend("giving up memory", error))
     }
 
     async fn ready(&self) -> Result<()> {

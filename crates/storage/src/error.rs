@@ -4,6 +4,8 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use promkairos_model::limits::RETRY_AFTER;
+
 /// The result of an operation on a store.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
@@ -75,8 +77,13 @@ impl StoreError {
         Self::Io { path: path.to_owned(), source }
     }
 
+    /// An error that passes; retry after the usual time.
+    pub fn unavailable(what: impl Into<String>) -> Self {
+        Self::unavailable_for(what, RETRY_AFTER)
+    }
+
     /// An error that passes; retry after the given time.
-    pub fn unavailable(what: impl Into<String>, retry_after: Duration) -> Self {
+    pub fn unavailable_for(what: impl Into<String>, retry_after: Duration) -> Self {
         Self::Unavailable { what: what.into(), retry_after }
     }
 }

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use tokio::sync::watch;
 
 use super::error::StoreError;
-use promkairos_model::limits::RETRY_AFTER;
 use promkairos_model::{RejectReason, ShownSize};
 
 /// The setting that limits the memory of the process.
@@ -257,7 +256,7 @@ impl Pressure {
     }
 
     fn unavailable(&self) -> StoreError {
-        StoreError::Unavailable { what: self.text(), retry_after: RETRY_AFTER }
+        StoreError::unavailable(self.text())
     }
 
     /// Counts a refusal.

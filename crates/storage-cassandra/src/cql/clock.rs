@@ -7,11 +7,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
 
 use crate::cql::executor::Executor;
-use crate::cql::failure::unavailable;
 use crate::cql::prepared::Prepared;
 use crate::cql::stamp::now_ms;
 use promkairos_model::limits::NO_SETTING;
-use promkairos_storage::Result;
+use promkairos_storage::{Result, StoreError};
 
 /// A warning is logged beyond this many milliseconds.
 const WARN_MS: i64 = 1_000;
@@ -56,7 +55,7 @@ impl Skew {
         if skew.abs() <= REFUSE_MS {
             return Ok(());
         }
-        Err(unavailable(format!(
+        Err(StoreError::unavailable(format!(
             "our clock is {skew} ms ahead of Cassandra's, and the most is {REFUSE_MS} ms: writes \
              would hide others or be hidden; {NO_SETTING}"
         )))

@@ -24,7 +24,7 @@ use tracing::{Span, info_span};
 
 use crate::cql::cause;
 use crate::cql::concurrency::Reply;
-use crate::cql::failure::{Failure, backend, unavailable};
+use crate::cql::failure::Failure;
 use crate::cql::key_lists::KeyLists;
 use crate::cql::prepared::{Batches, Lane, Prepared};
 use crate::cql::retry::{self, Verdict};
@@ -124,7 +124,7 @@ impl Executor {
     }
 
     fn away(&self, why: &str) -> Failure {
-        Failure::Store(unavailable(format!("Cassandra at {}: {why}", self.hosts())))
+        Failure::Store(StoreError::unavailable(format!("Cassandra at {}: {why}", self.hosts())))
     }
 
     /// Runs a statement without rows, or whose rows fit one answer.
@@ -416,7 +416,7 @@ impl<'a> Attempts<'a> {
                 (StatementOutcome::Failed, Failure::Store(StoreError::Denied(what)))
             }
             Verdict::Broken => {
-                let error = backend(self.what(), cause::of_execution(&error));
+                let error = StoreError::backend(self.what(), cause::of_execution(&error));
                 (StatementOutcome::Failed, Failure::Store(error))
             }
         };

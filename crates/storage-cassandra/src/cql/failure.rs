@@ -1,8 +1,5 @@
 //! Why a statement failed, as far as callers treat it differently. Which errors of the driver mean what is in `retry`.
 
-use std::error::Error;
-
-use promkairos_model::limits::RETRY_AFTER;
 use promkairos_storage::{Result, StoreError};
 
 /// Why a statement failed.
@@ -25,24 +22,11 @@ impl From<StoreError> for Failure {
 impl From<Failure> for StoreError {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Refused(why) => backend("Cassandra", why),
-            Failure::Unread(what) => unavailable(what),
+            Failure::Refused(why) => StoreError::backend("Cassandra", why),
+            Failure::Unread(what) => StoreError::unavailable(what),
             Failure::Store(error) => error,
         }
     }
-}
-
-/// The error for what is not possible now.
-pub(crate) fn unavailable(what: impl Into<String>) -> StoreError {
-    StoreError::Unavailable { what: what.into(), retry_after: RETRY_AFTER }
-}
-
-/// The error for what failed for good.
-pub(crate) fn backend(
-    what: impl Into<String>,
-    source: impl Into<Box<dyn Error + Send + Sync>>,
-) -> StoreError {
-    StoreError::Backend { what: what.into(), source: source.into() }
 }
 
 /// The result of a read; `None` where a server gives up on it.

@@ -3,7 +3,6 @@
 use scylla::client::session::Session;
 
 use crate::cql::cause;
-use crate::cql::failure::{backend, unavailable};
 use crate::cql::retry::{Verdict, judge};
 use crate::cql::rows::Rows;
 use promkairos_storage::{Result, StoreError};
@@ -35,9 +34,9 @@ pub(crate) fn failed(what: &str, error: scylla::errors::ExecutionError) -> Store
     let what = format!("Cassandra: {what}");
     match judge(&error) {
         Verdict::Again | Verdict::Unreached | Verdict::Unread => {
-            unavailable(format!("{what}: {}", cause::of_execution(&error)))
+            StoreError::unavailable(format!("{what}: {}", cause::of_execution(&error)))
         }
         Verdict::Denied => StoreError::Denied(format!("{what}: {}", cause::of_execution(&error))),
-        Verdict::Refused | Verdict::Broken => backend(what, error),
+        Verdict::Refused | Verdict::Broken => StoreError::backend(what, error),
     }
 }

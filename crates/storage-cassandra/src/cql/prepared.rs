@@ -9,7 +9,6 @@ use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::unprepared::Statement;
 
-use crate::cql::failure::backend;
 use crate::options::Options;
 use promkairos_storage::{Result, StoreError};
 
@@ -135,6 +134,6 @@ impl Preparer<'_> {
         let lane = Lane::Common;
         prepared
             .map(|statement| Prepared { name, lane, statement })
-            .map_err(|error| backend(format!("Cassandra: preparing {name}"), error))
+            .map_err(|error| StoreError::backend(format!("Cassandra: preparing {name}"), error))
     }
 }

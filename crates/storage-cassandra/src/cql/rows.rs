@@ -3,7 +3,6 @@
 use scylla::deserialize::row::DeserializeRow;
 use scylla::response::query_result::{QueryResult, QueryRowsResult};
 
-use crate::cql::failure::backend;
 use promkairos_storage::{Result, StoreError};
 
 /// The rows of an answer, or of a page of it.
@@ -63,5 +62,5 @@ fn unreadable(
     statement: &'static str,
     error: impl std::error::Error + Send + Sync + 'static,
 ) -> StoreError {
-    backend(format!("Cassandra: answer to {statement}"), error)
+    StoreError::backend(format!("Cassandra: answer to {statement}"), error)
 }

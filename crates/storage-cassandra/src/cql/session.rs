@@ -13,7 +13,6 @@ use scylla::errors::NewSessionError;
 use scylla::policies::retry::FallthroughRetryPolicy;
 
 use crate::cql::cause::{self, Refusal};
-use crate::cql::failure::unavailable;
 use crate::cql::{datacenter, once};
 use crate::options::{ExpectedCluster, Options};
 use promkairos_storage::{Result, StoreError};
@@ -95,7 +94,7 @@ fn failed(error: &NewSessionError, options: &Options) -> StoreError {
         (Some(Refusal::Certificate), _, Some(ca)) => StoreError::Invalid(format!(
             "Cassandra at {hosts}: TLS with the authorities in {ca}: {cause}"
         )),
-        _ => unavailable(format!("Cassandra at {hosts}: {cause}")),
+        _ => StoreError::unavailable(format!("Cassandra at {hosts}: {cause}")),
     }
 }
 

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 
 use crate::cql::concurrent::all;
-use crate::cql::failure::backend;
 use crate::cql::stamp::{now_ms, pause};
 use crate::delete::affected::{Affected, Windows, closed};
 use crate::index::series_index::SeriesIndex;
 use crate::points::epochs::EpochLog;
 use crate::points::point_store::PointStore;
 use promkairos_model::{Matcher, TimeRange};
-use promkairos_storage::Result;
+use promkairos_storage::{Result, StoreError};
 
 /// Delete statements that run at the same time.
 const DELETES_AT_ONCE: usize = 64;
@@ -62,7 +61,7 @@ impl Deletes {
             pause(wait).await;
             Ok(())
         });
-        task.await.map_err(|error| backend("a delete", error))?
+        task.await.map_err(|error| StoreError::backend("a delete", error))?
     }
 
     /// Deletes points with a stamp, and raises the epochs for read caches. Index rows stay.

@@ -7,7 +7,7 @@
 use futures::FutureExt;
 
 use crate::cql::concurrent::all;
-use crate::cql::failure::{Failure, backend, if_read};
+use crate::cql::failure::{Failure, if_read};
 use crate::cql::prepared::Prepared;
 use crate::cql::rows::Rows;
 use crate::cut::hex;
@@ -336,7 +336,7 @@ fn is_ours(data_type: &DataType) -> bool {
 
 /// The error for a cell of ours that cannot be read.
 pub(crate) fn damaged(row: &FoundRow, error: promkairos_kairos::DecodeError) -> StoreError {
-    backend(format!("table data_points, row {}", row.key().escape_ascii()), error)
+    StoreError::backend(format!("table data_points, row {}", row.key().escape_ascii()), error)
 }
 
 #[cfg(test)]

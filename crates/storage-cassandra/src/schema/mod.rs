@@ -15,7 +15,6 @@ use scylla::statement::Consistency;
 
 use crate::cql::datacenter;
 use crate::cql::executor::Executor;
-use crate::cql::failure::unavailable;
 use crate::cql::once::{failed, rows, run};
 use crate::cql::prepared::{Prepared, Preparer};
 use crate::options::{Keyspace, Options, Role, replication_cql};
@@ -185,7 +184,7 @@ pub(crate) async fn check_tables(
         missing.retain(|needed| *needed != table);
     }
     let Some(table) = missing.first() else { return Ok(()) };
-    Err(unavailable(format!(
+    Err(StoreError::unavailable(format!(
         "keyspace {keyspace} has no table {table} any more: a start of promkairos makes it again, empty, and \
          promkairos doctor --fix finds what the index misses"
     )))

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::sync::{Mutex, watch};
 
 use super::handing_down::HandingDown;
-use promkairos_model::limits::RETRY_AFTER;
 use promkairos_storage::StoreError;
 
 /// What a flush does when nothing was accepted since the last one.
@@ -66,7 +65,7 @@ impl Flusher {
     pub(super) async fn until_given_up(&self) -> StoreError {
         // The sender is in `self`, so it is not dropped.
         let _ = self.given_up.subscribe().wait_for(|given_up| *given_up).await;
-        StoreError::unavailable("there was no more time for it", RETRY_AFTER)
+        StoreError::unavailable("there was no more time for it")
     }
 
     /// No flush is spread while the returned value lives.

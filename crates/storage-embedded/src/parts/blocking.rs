@@ -12,7 +12,9 @@ pub(super) async fn blocking<T: Send + 'static>(
         Ok(result) => result,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            Err(error) => Err(StoreError::unavailable(error.to_string(), Duration::from_secs(1))),
+            Err(error) => {
+                Err(StoreError::unavailable_for(error.to_string(), Duration::from_secs(1)))
+            }
         },
     }
 }

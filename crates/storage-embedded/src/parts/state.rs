@@ -361,7 +361,7 @@ impl Drop for Flight {
 }
 
 fn closed() -> StoreError {
-    StoreError::unavailable("the embedded store is closed", Duration::from_secs(1))
+    StoreError::unavailable_for("the embedded store is closed", Duration::from_secs(1))
 }
 
 /// Retires the parts that are not in `kept`.

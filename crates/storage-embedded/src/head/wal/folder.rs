@@ -33,5 +33,5 @@ pub(super) fn lock(dir: &Path) -> Result<FolderLock, StoreError> {
 /// The error for a log that another process has open. It is temporary and not the fault of a setting.
 pub fn in_use(path: &Path) -> StoreError {
     let what = format!("{}: a running promkairos uses this log; stop it first", path.display());
-    StoreError::unavailable(what, Duration::from_secs(1))
+    StoreError::unavailable_for(what, Duration::from_secs(1))
 }

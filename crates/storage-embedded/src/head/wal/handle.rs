@@ -68,14 +68,10 @@ impl Commit {
     ) -> Result<Admission, StoreError> {
         match done {
             Ok(Ok(room)) => Ok(room),
-            Ok(Err(what)) => Err(unavailable(&what)),
-            Err(_) => Err(unavailable("the log was closed")),
+            Ok(Err(what)) => Err(StoreError::unavailable(&*what)),
+            Err(_) => Err(StoreError::unavailable("the log was closed")),
         }
     }
-}
-
-pub(super) fn unavailable(what: &str) -> StoreError {
-    StoreError::Unavailable { what: what.into(), retry_after: limits::RETRY_AFTER }
 }
 
 impl Wal {
@@ -162,7 +158,7 @@ impl Wal {
     ) -> Result<Commit, StoreError> {
         let mut state = self.log.state.lock();
         if let Some(what) = &state.failed {
-            return Err(unavailable(what));
+            return Err(StoreError::unavailable(&**what));
         }
         let sequence = state.next;
         let (sender, done) = oneshot::channel();
@@ -203,7 +199,7 @@ impl Wal {
     pub fn ready(&self) -> Result<(), StoreError> {
         let mut state = self.log.state.lock();
         if let Some(what) = &state.failed {
-            return Err(unavailable(what));
+            return Err(StoreError::unavailable(&**what));
         }
         let full = state.full.clone();
         let is_due = !state.is_known && state.probed.elapsed() >= limits::LOG_PROBE;
@@ -213,7 +209,7 @@ impl Wal {
         state.probe = true;
         drop(state);
         self.log.work.notify_one();
-        full.map_or(Ok(()), |what| Err(unavailable(&what)))
+        full.map_or(Ok(()), |what| Err(StoreError::unavailable(&*what)))
     }
 
     /// Whether nothing is accepted until a restart.
@@ -253,7 +249,7 @@ impl Wal {
     fn check_open(&self) -> Result<(), StoreError> {
         match self.log.state.lock().stop {
             // Another process may own the folder by now.
-            true => Err(unavailable("the log is closed")),
+            true => Err(StoreError::unavailable("the log is closed")),
             false => Ok(()),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: only complete records in order are visited; all else there is damage. Writes nothing.
 
-use super::handle::{Wal, unavailable};
+use super::handle::Wal;
 use super::record::{HEADER_LEN, Record};
 use super::replay::Visit;
 use super::segment::{Closed, Reader};
@@ -18,7 +18,7 @@ impl Wal {
         visit: &mut Visit<'_>,
     ) -> Result<(), StoreError> {
         let Some(segments) = self.closed_between(after, through) else {
-            return Err(unavailable("the log is not cut there yet"));
+            return Err(StoreError::unavailable("the log is not cut there yet"));
         };
         let disk = self.disk();
         for Closed { path, end } in segments {
