@@ -1,11 +1,15 @@
 //! A child process with a recorded log, which ends with its test.
+//!
+//! What a process has written before it answers a request is in its log when the answer is here: the log reads what is
+//! in the pipe, and does not wait for the thread that empties the pipe.
 
-use std::io::{BufRead, BufReader};
+use std::io::{ErrorKind, PipeReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::DEADLINE;
@@ -14,31 +18,29 @@ use super::DEADLINE;
 pub(crate) struct Process {
     name: String,
     child: Child,
-    log: Arc<Mutex<String>>,
-    readers: Vec<JoinHandle<()>>,
+    output: Arc<Mutex<Output>>,
+    reader: Option<JoinHandle<()>>,
 }
 
 impl Process {
     /// Starts `command`; both of its output streams go to the log.
     pub(crate) fn start(name: &str, command: &mut Command) -> Self {
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|error| panic!("cannot start {name}: {error}"));
-        let log = Arc::new(Mutex::new(String::new()));
-        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let readers = vec![
-            keep_log(stdout.expect("stdout is piped"), log.clone()),
-            keep_log(stderr.expect("stderr is piped"), log.clone()),
-        ];
-        Self { name: name.to_owned(), child, log, readers }
+        let (pipe, writer) = std::io::pipe().expect("a pipe");
+        rustix::io::ioctl_fionbio(&pipe, true).expect("a pipe that does not block");
+        let other = writer.try_clone().expect("a second end");
+        command.stdin(Stdio::null()).stdout(writer).stderr(other);
+        let child = command.spawn().unwrap_or_else(|error| panic!("cannot start {name}: {error}"));
+        // The command would keep the pipe open.
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let waited_for = pipe.try_clone().expect("a second end");
+        let output = Arc::new(Mutex::new(Output { pipe, bytes: Vec::new(), is_over: false }));
+        let reader = Some(empty_pipe(waited_for, output.clone()));
+        Self { name: name.to_owned(), child, output, reader }
     }
 
-    /// The output so far.
+    /// The lines so far.
     pub(crate) fn log(&self) -> String {
-        self.log.lock().expect("no reader panics").clone()
+        self.output.lock().expect("no reader panics").lines()
     }
 
     /// Waits for a line of the log for which `find` returns a value. If the process ends first,
@@ -70,8 +72,10 @@ impl Process {
     /// Its exit status if it has ended; then the log is complete.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         let status = self.child.try_wait().expect("a child can be waited for");
-        if status.is_some() {
-            self.readers.drain(..).for_each(|reader| reader.join().expect("it reads"));
+        if status.is_some()
+            && let Some(reader) = self.reader.take()
+        {
+            reader.join().expect("it reads");
         }
         status
     }
@@ -119,16 +123,42 @@ impl Drop for Process {
     }
 }
 
-fn keep_log(
-    stream: impl std::io::Read + Send + 'static,
-    log: Arc<Mutex<String>>,
-) -> JoinHandle<()> {
+/// What a process has written, and the pipe with the rest.
+struct Output {
+    pipe: PipeReader,
+    bytes: Vec<u8>,
+    /// Nobody has the other end of the pipe any more.
+    is_over: bool,
+}
+
+impl Output {
+    /// Reads all that is in the pipe.
+    fn read(&mut self) {
+        match self.pipe.read_to_end(&mut self.bytes) {
+            Ok(_) => self.is_over = true,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
+        }
+    }
+
+    /// All lines. The last one may lack its end only when nothing can follow it.
+    fn lines(&mut self) -> String {
+        self.read();
+        let whole = self.bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let end = if self.is_over { self.bytes.len() } else { whole };
+        String::from_utf8_lossy(&self.bytes[..end]).into_owned()
+    }
+}
+
+/// Empties the pipe whenever something is in it: a process must never wait for its log.
+fn empty_pipe(pipe: PipeReader, output: Arc<Mutex<Output>>) -> JoinHandle<()> {
     std::thread::spawn(move || {
-        for line in BufReader::new(stream).lines() {
-            let Ok(line) = line else { break };
-            let mut log = log.lock().expect("no reader panics");
-            log.push_str(&line);
-            log.push('\n');
+        loop {
+            poll(&mut [PollFd::new(&pipe, PollFlags::IN)], None).expect("a pipe");
+            let mut output = output.lock().expect("no reader panics");
+            output.read();
+            if output.is_over {
+                return;
+            }
         }
     })
 }
