@@ -100,12 +100,12 @@ step tests
 export RUST_BACKTRACE=0
 # They wait for their peers more than they compute.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) + 1))}
-# Unit tests run beside the integration tests, which leave a part of the processors idle. They are a group of processes,
-# so that what cargo has started ends with it.
+# Unit tests run beside the integration tests, which leave a part of the processors idle: at the lowest priority, so that
+# they take that part alone. They are a group of processes, so that what cargo has started ends with it.
 set -m
 {
-  RUST_TEST_THREADS=1 cargo test --workspace --lib --bins --benches --test histories --test quarantine
-  RUST_TEST_THREADS=1 cargo test --workspace --doc
+  RUST_TEST_THREADS=1 nice -n 19 cargo test --workspace --lib --bins --benches --test histories --test quarantine
+  RUST_TEST_THREADS=1 nice -n 19 cargo test --workspace --doc
 } > "$run/units.log" 2>&1 &
 units=$!
 set +m
