@@ -17,7 +17,7 @@ use super::chunk::{Chunk, ChunkKind};
 use super::column::{Column, ColumnBytes, ColumnValues};
 use super::error::ChunkError;
 use super::integers;
-use promkairos_model::varint;
+use promkairos_model::{TimeRange, varint};
 
 /// The powers of ten that a value may be multiplied by.
 const POWERS: [f64; 16] =
@@ -190,14 +190,22 @@ impl Unpacked {
         }
         Ok(Self { times, values, trailing: rest.len() })
     }
+
+    /// The times and values in the range.
+    pub(super) fn within(&self, range: TimeRange) -> (&[i64], &[f64]) {
+        let first = self.times.partition_point(|time| *time < range.start);
+        let end = self.times.partition_point(|time| *time <= range.end).max(first);
+        (&self.times[first..end], &self.values[first..end])
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::xor::XorAppender;
     use super::*;
-    use promkairos_model::{STALE_NAN_BITS, TimeRange};
+    use promkairos_model::STALE_NAN_BITS;
 
     fn floats(values: Vec<f64>) -> Floats {
         let times = (0..values.len() as i64).map(|at| 1_700_000_000_000 + at * 15_000).collect();
@@ -235,6 +243,11 @@ mod tests {
     fn floats_of_a_range_are_visited() {
         let floats = floats((0..500).map(f64::from).collect());
         let chunk = pack(&floats, 0..500).expect("packed");
+        let mut open = XorAppender::new(floats.times[0], floats.values[0]);
+        for (&time, &value) in floats.times.iter().zip(&floats.values).skip(1) {
+            open.append(time, value);
+        }
+        let xor = open.to_chunk();
         let time = |at: usize| floats.times[at];
         for (start, end, want) in [
             (time(10), time(12), 10..13),
@@ -249,6 +262,16 @@ mod tests {
             chunk.visit_floats_in(range, |time, value| seen.push((time, value))).expect("own");
             let want: Vec<_> = want.map(|at| (time(at), at as f64)).collect();
             assert_eq!(seen, want, "{range:?}");
+            for chunk in [&chunk, &xor] {
+                let (mut times, mut values) = (Vec::new(), Vec::new());
+                let columns = |own: &[i64], others: &[f64]| {
+                    times.extend_from_slice(own);
+                    values.extend_from_slice(others);
+                };
+                chunk.visit_float_columns_in(range, columns).expect("own");
+                let seen: Vec<_> = times.into_iter().zip(values).collect();
+                assert_eq!(seen, want, "{range:?}");
+            }
         }
     }
 

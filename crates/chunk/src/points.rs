@@ -11,6 +11,9 @@ use super::packed::Unpacked;
 use super::xor::{self, XorReader};
 use promkairos_model::{Point, TimeRange, Value};
 
+/// Floats in a column that is filled point by point.
+const AT_ONCE: usize = 64;
+
 impl Chunk {
     /// Whether a point is in the range. Its first and last time are times of points, so the chunk
     /// is decoded only if it begins before the range and ends after it.
@@ -69,15 +72,42 @@ impl Chunk {
         match self.kind {
             ChunkKind::Xor => xor::visit(&self.data, self.count, visit)?,
             ChunkKind::Packed => {
-                let Unpacked { times, values, .. } = Unpacked::of(self)?;
-                let first = times.partition_point(|time| *time < range.start);
-                let wanted = times.iter().zip(&values).skip(first);
-                let wanted = wanted.take_while(|(time, _)| **time <= range.end);
-                wanted.for_each(|(&timestamp, &value)| visit(timestamp, value));
+                let unpacked = Unpacked::of(self)?;
+                let (times, values) = unpacked.within(range);
+                times.iter().zip(values).for_each(|(&time, &value)| visit(time, value));
             }
             ChunkKind::Histogram | ChunkKind::FloatHistogram => {}
         }
         Ok(())
+    }
+
+    /// Calls `visit` with columns of the timestamps and floats in the range, in order, as many at a time as are at
+    /// hand; a histogram chunk has none. Faster still where columns are wanted.
+    #[inline]
+    pub fn visit_float_columns_in(
+        &self,
+        range: TimeRange,
+        mut visit: impl FnMut(&[i64], &[f64]),
+    ) -> Result<(), ChunkError> {
+        if self.kind == ChunkKind::Packed {
+            let unpacked = Unpacked::of(self)?;
+            let (times, values) = unpacked.within(range);
+            visit(times, values);
+            return Ok(());
+        }
+        let (mut times, mut values, mut len) = ([0; AT_ONCE], [0.0; AT_ONCE], 0);
+        let read = self.visit_floats_in(range, |time, value| {
+            if range.contains(time) {
+                (times[len], values[len]) = (time, value);
+                len += 1;
+                if len == AT_ONCE {
+                    visit(&times, &values);
+                    len = 0;
+                }
+            }
+        });
+        visit(&times[..len], &values[..len]);
+        read
     }
 
     /// Appends every timestamp and float to `floats`; a histogram chunk has none.

@@ -14,7 +14,7 @@ use crate::functions::{Extrapolation, FloatPoint, Growth, each};
 use crate::points::Points;
 use crate::source::damaged;
 use promkairos_chunk::Chunk;
-use promkairos_model::is_stale;
+use promkairos_model::{TimeRange, is_stale};
 
 /// Number of steps after which the query is checked for cancellation and limits.
 const STEPS_PER_CHECK: usize = 256;
@@ -44,6 +44,23 @@ impl Columns {
 
     fn clear(&mut self) {
         self.forget(self.len());
+    }
+
+    /// Appends points; a stale marker is none.
+    fn append(&mut self, mut times: &[i64], values: &[f64]) {
+        for run in values.split(|value| is_stale(*value)) {
+            let (own, others) = times.split_at(run.len());
+            times = others.get(1..).unwrap_or_default();
+            let mut before = self.values.last().copied().unwrap_or(f64::NAN);
+            let mut fallen = self.falls.last().copied().unwrap_or(0);
+            self.times.extend_from_slice(own);
+            self.values.extend_from_slice(run);
+            self.falls.extend(run.iter().map(|&value| {
+                fallen += usize::from(value < before);
+                before = value;
+                fallen
+            }));
+        }
     }
 
     fn forget(&mut self, count: usize) {
@@ -137,21 +154,12 @@ impl<'a> RateKernel<'a> {
         let steps = self.frame.looks;
         let passed = match self.step < steps.count() {
             true => steps.time(self.step).saturating_sub(self.frame.range),
-            false => i64::MAX,
+            false => return Ok(()),
         };
-        let Columns { times, values, falls } = &mut *self.points;
-        let mut before = values.last().copied().unwrap_or(f64::NAN);
-        let mut fallen = falls.last().copied().unwrap_or(0);
-        let read = chunk.visit_floats(|time, value| {
-            // Points between windows are not kept: they may span years.
-            if is_stale(value) || time <= passed {
-                return;
-            }
-            fallen += usize::from(value < before);
-            before = value;
-            times.push(time);
-            values.push(value);
-            falls.push(fallen);
+        // Points between windows are not kept: they may span years. A chunk of a part file may have far more.
+        let needed = TimeRange { start: passed.saturating_add(1), end: steps.end };
+        let read = chunk.visit_float_columns_in(needed, |times, values| {
+            self.points.append(times, values);
         });
         read.map_err(damaged)
     }
