@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::{ioctl_fionbio, retry_on_intr};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::DEADLINE;
@@ -26,7 +27,7 @@ impl Process {
     /// Starts `command`; both of its output streams go to the log.
     pub(crate) fn start(name: &str, command: &mut Command) -> Self {
         let (pipe, writer) = std::io::pipe().expect("a pipe");
-        rustix::io::ioctl_fionbio(&pipe, true).expect("a pipe that does not block");
+        ioctl_fionbio(&pipe, true).expect("a pipe that does not block");
         let other = writer.try_clone().expect("a second end");
         command.stdin(Stdio::null()).stdout(writer).stderr(other);
         let child = command.spawn().unwrap_or_else(|error| panic!("cannot start {name}: {error}"));
@@ -153,7 +154,8 @@ impl Output {
 fn empty_pipe(pipe: PipeReader, output: Arc<Mutex<Output>>) -> JoinHandle<()> {
     std::thread::spawn(move || {
         loop {
-            poll(&mut [PollFd::new(&pipe, PollFlags::IN)], None).expect("a pipe");
+            let wait = || poll(&mut [PollFd::new(&pipe, PollFlags::IN)], None);
+            retry_on_intr(wait).expect("a pipe");
             let mut output = output.lock().expect("no reader panics");
             output.read();
             if output.is_over {
