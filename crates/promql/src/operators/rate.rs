@@ -152,12 +152,12 @@ impl<'a> RateKernel<'a> {
             self.forget();
         }
         let steps = self.frame.looks;
-        let passed = match self.step < steps.count() {
-            true => steps.time(self.step).saturating_sub(self.frame.range),
-            false => return Ok(()),
-        };
-        // Points between windows are not kept: they may span years. A chunk of a part file may have far more.
-        let needed = TimeRange { start: passed.saturating_add(1), end: steps.end };
+        if self.step >= steps.count() {
+            return Ok(());
+        }
+        // Other points are not kept: there may be years of them between windows.
+        let passed = self.frame.lower(steps.time(self.step));
+        let needed = TimeRange { start: passed.saturating_add(1), ..self.frame.reach() };
         let read = chunk.visit_float_columns_in(needed, |times, values| {
             self.points.append(times, values);
         });

@@ -55,7 +55,7 @@ impl Frame {
     }
 
     /// Points at or before this time are not needed for the window that ends at `end`.
-    fn lower(&self, end: i64) -> i64 {
+    pub(super) fn lower(&self, end: i64) -> i64 {
         end.saturating_sub(self.range).saturating_sub(self.before())
     }
 
