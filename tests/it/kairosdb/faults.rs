@@ -92,6 +92,15 @@ impl Loaded {
     }
 }
 
+/// Waits until nothing is in memory alone. A stop waits for a flush for its timeout only; the log keeps the rest.
+async fn flushed(server: &Promkairos) {
+    eventually("all is flushed", async || match metric(server, "head_size_bytes").await {
+        Some(0.0) => Ok(()),
+        bytes => Err(format!("{bytes:?} bytes")),
+    })
+    .await;
+}
+
 async fn back_off(status: u16) {
     if status != 204 {
         assert_eq!(status, 503);
@@ -132,6 +141,7 @@ async fn a_cassandra_that_is_killed_loses_nothing_and_leaves_no_data_without_ind
     }
     for mut loaded in [by_store, by_wal] {
         loaded.check().await;
+        flushed(&loaded.server).await;
         let log = &mut loaded.server.process;
         assert!(log.terminate().success(), "{}", log.log());
         let options = support::cassandra::options(address.clone(), &loaded.keyspace);
@@ -213,11 +223,7 @@ async fn what_a_killed_cassandra_had_not_synced_is_written_again() {
         for _ in 0..5 {
             assert_eq!(load.send(server, &mut random).await.expect("it answers"), 204);
         }
-        eventually("all is flushed", async || match metric(server, "head_size_bytes").await {
-            Some(0.0) => Ok(()),
-            bytes => Err(format!("{bytes:?} bytes")),
-        })
-        .await;
+        flushed(server).await;
     }
     // The start warns of this, except with a log that keeps the writes.
     let (address, keyspace) = (cassandra.address(), support::keyspace());
