@@ -1,0 +1,121 @@
+//! What aggregators are to each other: streams of points that are pulled, and what one evaluation counts.
+
+use crate::error::QueryError;
+use crate::limits::{Limits, exceeded};
+use crate::plan::SaveAs;
+use crate::point::{Point, Tags};
+
+/// Points in the order of the query.
+pub(crate) trait Stream {
+    /// The next point.
+    fn next(&mut self, context: &mut Context<'_>) -> Result<Option<Point>, QueryError>;
+
+    /// Reads what is left of the stored points, so that they are counted.
+    fn read_rest(&mut self, context: &mut Context<'_>) -> Result<(), QueryError>;
+}
+
+/// The points that an aggregator takes.
+pub(crate) type Input<'a> = Box<dyn Stream + 'a>;
+
+/// Points to save, of one group.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Saved {
+    /// The metric.
+    pub metric_name: String,
+    /// The tags.
+    pub tags: Tags,
+    /// Seconds until the points expire, 0 if they do not.
+    pub ttl: i32,
+    /// The points, which are never null.
+    pub points: Vec<Point>,
+}
+
+/// What an evaluation of a metric counts and keeps.
+pub(crate) struct Context<'a> {
+    limits: &'a Limits,
+    gaps: u64,
+    in_memory: u64,
+    /// Points that were read.
+    pub(crate) samples: u64,
+    /// Points to save.
+    pub(crate) saved: Vec<Saved>,
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn new(limits: &'a Limits) -> Self {
+        Self { limits, gaps: 0, in_memory: 0, samples: 0, saved: Vec::new() }
+    }
+
+    /// Makes a place for points to save.
+    pub(super) fn save(&mut self, save_as: &SaveAs, tags: Tags) -> usize {
+        let metric_name = save_as.metric_name.clone();
+        self.saved.push(Saved { metric_name, tags, ttl: save_as.ttl, points: Vec::new() });
+        self.saved.len() - 1
+    }
+
+    /// Counts an empty range.
+    pub(super) fn count_gap(&mut self) -> Result<(), QueryError> {
+        self.gaps += 1;
+        match self.gaps > self.limits.max_gaps {
+            true => Err(exceeded("gaps", self.limits.max_gaps, "max_gaps")),
+            false => Ok(()),
+        }
+    }
+
+    /// Counts a point that stays in memory.
+    pub(super) fn hold(&mut self) -> Result<(), QueryError> {
+        self.in_memory += 1;
+        let limit = self.limits.max_points_in_memory;
+        match self.in_memory > limit {
+            true => Err(exceeded("points in memory", limit, "max_points_in_memory")),
+            false => Ok(()),
+        }
+    }
+
+    /// Points left the memory.
+    pub(super) fn release(&mut self, points: usize) {
+        self.in_memory = self.in_memory.saturating_sub(points as u64);
+    }
+
+    /// Checks the number of groups.
+    pub(super) fn check_groups(&self, groups: usize) -> Result<(), QueryError> {
+        Limits::check(groups, self.limits.max_groups, "groups", "max_groups")
+    }
+}
+
+/// A stream whose next point can be looked at.
+pub(super) struct Peeked<'a> {
+    input: Input<'a>,
+    /// `None` before the first look, then the next point or the end.
+    next: Option<Option<Point>>,
+}
+
+impl<'a> Peeked<'a> {
+    pub(super) fn new(input: Input<'a>) -> Self {
+        Self { input, next: None }
+    }
+
+    pub(super) fn peek(&mut self, context: &mut Context<'_>) -> Result<Option<&Point>, QueryError> {
+        if self.next.is_none() {
+            self.next = Some(self.input.next(context)?);
+        }
+        Ok(self.next.as_ref().and_then(Option::as_ref))
+    }
+}
+
+impl Stream for Peeked<'_> {
+    fn next(&mut self, context: &mut Context<'_>) -> Result<Option<Point>, QueryError> {
+        match self.next.take() {
+            Some(None) => {
+                self.next = Some(None);
+                Ok(None)
+            }
+            Some(point) => Ok(point),
+            None => self.input.next(context),
+        }
+    }
+
+    fn read_rest(&mut self, context: &mut Context<'_>) -> Result<(), QueryError> {
+        self.input.read_rest(context)
+    }
+}
