@@ -37,6 +37,8 @@ mod limits;
 mod parse;
 mod plan;
 mod point;
+#[cfg(test)]
+mod replay;
 mod tag_filter;
 mod time;
 
