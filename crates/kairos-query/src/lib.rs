@@ -38,6 +38,8 @@ mod parse;
 mod plan;
 mod point;
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod replay;
 mod tag_filter;
 mod time;
