@@ -6,15 +6,27 @@
 use crate::error::QueryError;
 use crate::eval::{self, Context, Group, GroupResult, Saved};
 use crate::java_text::{self, JavaText};
-use crate::limits::{Limits, exceeded};
+use crate::limits::Limits;
+use crate::meter::Meter;
 use crate::plan::{GroupBy, MetricQuery};
 use crate::point::{Point, Series, Tags, Value};
 
 /// The answer to a query, metric after metric.
-#[derive(Debug)]
 pub struct Answer<'a> {
     limits: &'a Limits,
+    meter: Meter<'a>,
     out: Vec<u8>,
+}
+
+/// The answer to a question for names.
+pub fn render_names<'n>(names: impl IntoIterator<Item = &'n str>) -> Vec<u8> {
+    let mut out = b"{\"results\":[".to_vec();
+    for (at, name) in names.into_iter().enumerate() {
+        out.extend_from_slice(if at == 0 { b"" } else { b"," });
+        java_text::write_text(&mut out, name);
+    }
+    out.extend_from_slice(b"]}");
+    out
 }
 
 /// The answer to a query that failed.
@@ -31,7 +43,12 @@ pub fn render_errors(messages: &[String]) -> Vec<u8> {
 impl<'a> Answer<'a> {
     /// An answer without metrics.
     pub fn new(limits: &'a Limits) -> Self {
-        Self { limits, out: b"{\"queries\":[".to_vec() }
+        Self { limits, meter: Meter::default(), out: b"{\"queries\":[".to_vec() }
+    }
+
+    /// Calls `cover` with the bytes of the answer and of the points in memory, all together, before they grow.
+    pub fn counted(self, cover: impl FnMut(usize) -> Result<(), QueryError> + 'a) -> Self {
+        Self { meter: Meter::new(cover), ..self }
     }
 
     /// Evaluates a metric over the series that its tags mean, and returns the points that it saves.
@@ -44,7 +61,7 @@ impl<'a> Answer<'a> {
         self.text("{\"sample_size\":");
         let samples_at = self.out.len();
         self.text(",\"results\":[");
-        let mut context = Context::new(self.limits);
+        let mut context = Context::new(self.limits, std::mem::take(&mut self.meter));
         for mut group in eval::groups(metric, series.into_iter(), &mut context)? {
             self.separate(b'[');
             self.group(metric, &mut group, &mut context)?;
@@ -53,7 +70,9 @@ impl<'a> Answer<'a> {
         let mut samples = Vec::new();
         java_text::write_long(&mut samples, i64::try_from(context.samples).unwrap_or(i64::MAX));
         self.out.splice(samples_at..samples_at, samples);
-        Ok(context.saved)
+        let (meter, saved) = context.end();
+        self.meter = meter;
+        Ok(saved)
     }
 
     /// Writes the tags of a metric, for `query/tags`.
@@ -96,10 +115,12 @@ impl<'a> Answer<'a> {
             self.tag_values(&group.tags);
         }
         self.text(",\"values\":[");
+        context.count_answer(self.out.len())?;
         let mut points = eval::aggregate(metric, group, context)?;
         while let Some(point) = points.next(context)? {
             self.separate(b'[');
             self.point(&point)?;
+            context.count_answer(self.out.len())?;
         }
         points.read_rest(context)?;
         self.text("]}");
@@ -202,11 +223,7 @@ impl<'a> Answer<'a> {
             Value::Null => self.text("null"),
         }
         self.text("]");
-        let limit = self.limits.max_answer_bytes;
-        match self.out.len() > limit {
-            true => Err(exceeded("bytes of the answer", limit as u64, "max_answer_bytes")),
-            false => Ok(()),
-        }
+        Ok(())
     }
 
     /// A comma, but not after an opening bracket.

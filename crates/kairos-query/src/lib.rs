@@ -34,6 +34,7 @@ mod eval;
 mod java_text;
 mod json;
 mod limits;
+mod meter;
 mod parse;
 mod plan;
 mod point;
@@ -44,7 +45,7 @@ mod replay;
 mod tag_filter;
 mod time;
 
-pub use answer::{Answer, render_errors};
+pub use answer::{Answer, render_errors, render_names};
 pub use error::QueryError;
 pub use eval::Saved;
 pub use limits::Limits;

@@ -11,7 +11,9 @@ use crate::point::Tags;
 /// The prefix of a value that is a regular expression.
 const PREFIX: &str = "regex:";
 /// Largest compiled expression, in bytes.
-const REGEX_BYTES: usize = 1 << 20;
+const REGEX_BYTES: usize = 256 << 10;
+/// Largest cache of an expression that is being matched, in bytes.
+const CACHE_BYTES: usize = 256 << 10;
 
 /// Values that a tag may have.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,6 +61,13 @@ impl<'a> TagMatcher<'a> {
         Ok(Self { filters: filters.iter().map(compile).collect::<Result<_, QueryError>>()? })
     }
 
+    /// Most bytes that the compiled filters take.
+    pub fn max_bytes(filters: &[TagFilter]) -> usize {
+        let patterns = filters.iter().flat_map(|filter| &filter.patterns);
+        let regexes = patterns.filter(|pattern| matches!(pattern, TagPattern::Regex(_)));
+        regexes.count().saturating_mul(REGEX_BYTES + CACHE_BYTES)
+    }
+
     /// Whether a series is meant. A series without one of the tags is not.
     pub fn matches(&self, tags: &Tags) -> bool {
         self.filters.iter().all(|(filter, regexes)| {
@@ -73,6 +82,7 @@ impl<'a> TagMatcher<'a> {
 fn compile(text: &str) -> Result<Regex, QueryError> {
     RegexBuilder::new(&format!(r"\A(?:{text})\z"))
         .size_limit(REGEX_BYTES)
+        .dfa_size_limit(CACHE_BYTES)
         .build()
         .map_err(|error| QueryError::Invalid(vec![format!("regular expression {text}: {error}")]))
 }

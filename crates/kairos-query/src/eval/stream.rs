@@ -2,6 +2,7 @@
 
 use crate::error::QueryError;
 use crate::limits::{Limits, exceeded};
+use crate::meter::Meter;
 use crate::plan::SaveAs;
 use crate::point::{Point, Tags};
 
@@ -33,8 +34,10 @@ pub struct Saved {
 /// What an evaluation of a metric counts and keeps.
 pub(crate) struct Context<'a> {
     limits: &'a Limits,
+    meter: Meter<'a>,
     gaps: u64,
     in_memory: u64,
+    answer_bytes: usize,
     /// Points that were read.
     pub(crate) samples: u64,
     /// Points to save.
@@ -42,8 +45,29 @@ pub(crate) struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    pub(crate) fn new(limits: &'a Limits) -> Self {
-        Self { limits, gaps: 0, in_memory: 0, samples: 0, saved: Vec::new() }
+    pub(crate) fn new(limits: &'a Limits, meter: Meter<'a>) -> Self {
+        let (gaps, in_memory, answer_bytes, samples) = (0, 0, 0, 0);
+        Self { limits, meter, gaps, in_memory, answer_bytes, samples, saved: Vec::new() }
+    }
+
+    /// The meter, and the points to save.
+    pub(crate) fn end(self) -> (Meter<'a>, Vec<Saved>) {
+        (self.meter, self.saved)
+    }
+
+    /// Counts the bytes of the whole answer.
+    pub(crate) fn count_answer(&mut self, bytes: usize) -> Result<(), QueryError> {
+        self.answer_bytes = bytes;
+        let limit = self.limits.max_answer_bytes;
+        match bytes > limit {
+            true => Err(exceeded("bytes of the answer", limit as u64, "max_answer_bytes")),
+            false => self.count_memory(),
+        }
+    }
+
+    fn count_memory(&mut self) -> Result<(), QueryError> {
+        let points = (self.in_memory as usize).saturating_mul(size_of::<Point>());
+        self.meter.cover(self.answer_bytes.saturating_add(points))
     }
 
     /// Makes a place for points to save.
@@ -68,7 +92,7 @@ impl<'a> Context<'a> {
         let limit = self.limits.max_points_in_memory;
         match self.in_memory > limit {
             true => Err(exceeded("points in memory", limit, "max_points_in_memory")),
-            false => Ok(()),
+            false => self.count_memory(),
         }
     }
 
