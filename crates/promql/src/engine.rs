@@ -275,12 +275,23 @@ impl Engine {
             );
             return Err(QueryError::Limit { what, setting: MAX_DEPTH });
         }
+        Ok(self.watched(query.steps, query.lookback, begin, options))
+    }
+
+    /// What a query with these steps shares, watched from `begin`.
+    pub(super) fn watched(
+        &self,
+        steps: Steps,
+        lookback: i64,
+        begin: Instant,
+        options: &QueryOptions,
+    ) -> CancelOnDrop {
         let limits = Limits::new(&self.settings, options.timeout, &options.limits);
-        let counts = SampleCounts::new(options.counting, query.steps);
-        let mut context = Context::new(&self.settings, query.lookback, counts, limits, begin);
+        let counts = SampleCounts::new(options.counting, steps);
+        let mut context = Context::new(&self.settings, lookback, counts, limits, begin);
         context.start_timestamps =
             options.start_timestamps.unwrap_or(self.settings.start_timestamps);
-        Ok(CancelOnDrop::new(Arc::new(context), Arc::clone(&options.cost), begin))
+        CancelOnDrop::new(Arc::new(context), Arc::clone(&options.cost), begin)
     }
 
     /// Waits for a permit, plans the query and opens its selections.
@@ -291,15 +302,20 @@ impl Engine {
         expr: &Expr,
         query: &Query,
     ) -> Result<Opened, QueryError> {
-        let permit = self.permit(&guard.context).instrument(info_span!("wait")).await?;
-        let _ = guard.queued.set(guard.begin.elapsed());
+        let permit = self.admit(guard).await?;
         let Plan { root, selections } = plan(expr, query)?;
         let selections = select_all(store, &selections, &guard.context.budget);
         let selections = selections.instrument(info_span!("select")).await?;
         Ok(Opened { root, selections, _permit: permit })
     }
 
-    /// Waits for a permit to evaluate a query.
+    /// Waits for a permit to evaluate a query, and notes how long.
+    pub(super) async fn admit(&self, guard: &CancelOnDrop) -> Result<Permit, QueryError> {
+        let permit = self.permit(&guard.context).instrument(info_span!("wait")).await?;
+        let _ = guard.queued.set(guard.begin.elapsed());
+        Ok(permit)
+    }
+
     async fn permit(&self, context: &Context) -> Result<Permit, QueryError> {
         if let Ok(permit) = self.permits.try_take(1) {
             return Ok(permit);
@@ -310,8 +326,8 @@ impl Engine {
 }
 
 /// Cancels the query and records its cost when its future is dropped.
-struct CancelOnDrop {
-    context: Arc<Context>,
+pub(super) struct CancelOnDrop {
+    pub(super) context: Arc<Context>,
     cost: Arc<Cost>,
     begin: Instant,
     /// Time in the queue; unset while the query waits.
@@ -329,7 +345,7 @@ impl CancelOnDrop {
     }
 
     /// The result of `work`, or a time-out.
-    async fn in_time<T>(
+    pub(super) async fn in_time<T>(
         &self,
         work: impl Future<Output = Result<T, QueryError>>,
     ) -> Result<T, QueryError> {

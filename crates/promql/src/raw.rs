@@ -1,0 +1,290 @@
+//! Points of series for query languages other than PromQL, under the limits of a query.
+//!
+//! [`Engine::evaluate_raw`] waits for a permit like a query, and gives a [`RawReader`] to work on a blocking thread.
+//! The budget of the query counts label sets and chunks while they are held; each point read counts as taken from the
+//! store. Work notices within 1,024 points that its query was canceled or is late. Histograms have no raw points.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
+use tracing::{Instrument, Span, info_span};
+
+use super::budget::Held;
+use super::context::Context;
+use super::engine::{Engine, QueryOptions};
+use super::error::{QueryError, joined};
+use super::plan::Requested;
+use super::source::{Selected, damaged, in_range, select};
+use super::steps::Steps;
+use promkairos_chunk::Chunk;
+use promkairos_model::limits::READ_RUN_BYTES;
+use promkairos_model::{Labels, Matcher, TimeRange, Value};
+use promkairos_storage::{RunLength, Store, chunk_bytes};
+
+/// Points after which the limits of the query are checked.
+const AT_ONCE: u64 = 1_024;
+/// Most series that are read at a time.
+const RUN_SERIES: usize = 256;
+/// Series of the first run.
+const FIRST_RUN: usize = 16;
+/// Bytes of a decoded point of a chunk in columns.
+const POINT_BYTES: usize = 16;
+/// Bytes of a series that is being read, besides its labels and chunks.
+const SERIES_BYTES: usize = 512;
+
+impl Engine {
+    /// Runs `work` under the limits of a query, on a blocking thread.
+    pub async fn evaluate_raw<T: Send + 'static>(
+        &self,
+        store: Arc<dyn Store>,
+        options: &QueryOptions,
+        work: impl FnOnce(&RawReader) -> Result<T, QueryError> + Send + 'static,
+    ) -> Result<T, QueryError> {
+        let begin = options.began.unwrap_or_else(Instant::now);
+        let guard = self.watched(Steps::instant(0), 0, begin, options);
+        let evaluation = async {
+            let _permit = self.admit(&guard).await?;
+            let (context, runtime) = (Arc::clone(&guard.context), Handle::current());
+            let reader = RawReader { store, context, runtime };
+            let evaluate = async move {
+                let span = Span::current();
+                joined(spawn_blocking(move || span.in_scope(|| work(&reader))).await)
+            };
+            evaluate.instrument(info_span!("evaluate")).await
+        };
+        guard.in_time(evaluation).await
+    }
+}
+
+/// Reads series for one query. Its calls block.
+pub struct RawReader {
+    store: Arc<dyn Store>,
+    context: Arc<Context>,
+    runtime: Handle,
+}
+
+impl RawReader {
+    /// Label sets of the matching series, and the reader of their points in the range.
+    pub fn select(
+        &self,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> Result<RawSelection, QueryError> {
+        self.context.check()?;
+        let requested = Requested { matchers, range, hints: None, users: 1 };
+        let selected = select(&*self.store, &requested, &self.context.budget);
+        let selected = self.runtime.block_on(selected)?;
+        self.context.add_series(selected.series.len())?;
+        let (context, runtime) = (Arc::clone(&self.context), self.runtime.clone());
+        Ok(RawSelection { selected, context, runtime })
+    }
+
+    /// Memory of the query that holds nothing yet.
+    pub fn memory(&self) -> Held {
+        self.context.budget.nothing()
+    }
+}
+
+/// Selected series.
+pub struct RawSelection {
+    selected: Arc<Selected>,
+    context: Arc<Context>,
+    runtime: Handle,
+}
+
+impl RawSelection {
+    /// The label sets, sorted.
+    pub fn labels(&self) -> impl Iterator<Item = &Labels> {
+        self.selected.series.iter().map(|series| &series.labels)
+    }
+
+    /// The chunks of the series whose labels `is_wanted` says, all in memory.
+    pub fn read(
+        &self,
+        is_wanted: impl Fn(&Labels) -> bool,
+    ) -> Result<Vec<RawSeries<'_>>, QueryError> {
+        let reader = &*self.selected.reader;
+        let mut length = RunLength::new(RUN_SERIES, READ_RUN_BYTES, FIRST_RUN);
+        let mut all = Vec::new();
+        let wanted: Vec<bool> = self.labels().map(is_wanted).collect();
+        let (mut first, total) = (0, wanted.len());
+        while let Some(skipped) = wanted[first..].iter().position(|is_wanted| *is_wanted) {
+            first += skipped;
+            let others = wanted[first..].iter().take(RUN_SERIES).position(|is_wanted| !is_wanted);
+            let end = others.map_or(total, |wanted| first + wanted);
+            let run = length.run(reader, first, end);
+            first = run.end;
+            self.context.check()?;
+            let chunks = self.runtime.block_on(reader.read(run.clone()))?;
+            length.note(chunks.len(), chunk_bytes(&chunks));
+            for (at, chunks) in run.zip(chunks) {
+                all.push(self.series(at, chunks)?);
+            }
+        }
+        Ok(all)
+    }
+
+    fn series(&self, at: usize, chunks: Vec<Chunk>) -> Result<RawSeries<'_>, QueryError> {
+        let labels = &self.selected.series[at].labels;
+        // Columns of one chunk are in memory at a time.
+        let largest = chunks.iter().map(|chunk| usize::from(chunk.count)).max().unwrap_or(0);
+        let bytes = chunk_bytes(std::slice::from_ref(&chunks))
+            + largest * POINT_BYTES
+            + 2 * labels.as_bytes().len()
+            + SERIES_BYTES;
+        let held = self.context.budget.hold(0, bytes)?;
+        let (range, context) = (self.selected.range, Arc::clone(&self.context));
+        Ok(RawSeries { labels, chunks, range, context, _held: held })
+    }
+}
+
+/// One series with its chunks.
+pub struct RawSeries<'a> {
+    /// The label set.
+    pub labels: &'a Labels,
+    chunks: Vec<Chunk>,
+    range: TimeRange,
+    context: Arc<Context>,
+    _held: Held,
+}
+
+impl RawSeries<'_> {
+    /// Most points that it may have.
+    pub fn max_points(&self) -> usize {
+        in_range(&self.chunks, self.range).map(|chunk| usize::from(chunk.count)).sum()
+    }
+
+    /// The floats in the range with their times in milliseconds, rising in time.
+    pub fn points(&self) -> impl Iterator<Item = Result<(i64, f64), QueryError>> {
+        let mut counted = Counted { context: &self.context, points: 0 };
+        let points = in_range(&self.chunks, self.range).flat_map(Chunk::points);
+        points.filter_map(move |point| {
+            let point = match point {
+                Ok(point) => point,
+                Err(error) => return Some(Err(damaged(error))),
+            };
+            let Value::Float(value) = point.value else { return None };
+            if !self.range.contains(point.timestamp) {
+                return None;
+            }
+            Some(counted.count().map(|()| (point.timestamp, value)))
+        })
+    }
+}
+
+/// Counts points that were read.
+struct Counted<'a> {
+    context: &'a Context,
+    points: u64,
+}
+
+impl Counted<'_> {
+    fn count(&mut self) -> Result<(), QueryError> {
+        self.points += 1;
+        match self.points < AT_ONCE {
+            true => Ok(()),
+            false => {
+                self.add();
+                self.context.check()
+            }
+        }
+    }
+
+    fn add(&mut self) {
+        let points = std::mem::take(&mut self.points);
+        let destination = self.context.counts.destination();
+        let mut tally = destination.tally();
+        tally.add(0, points, points);
+        self.context.counts.add(&tally);
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.add();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::setting_names::{MAX_BYTES, MAX_SAMPLES_READ, MAX_SERIES};
+    use crate::settings::Settings;
+    use promkairos_chunk::encode_points;
+    use promkairos_model::{METRIC_NAME, Point};
+    use promkairos_storage::memory::MemoryStore;
+    use promkairos_storage::{Flush, SeriesRun};
+
+    /// Ten series `m{i="0"}` to `m{i="9"}`, each with a float at 0 to 2,999.
+    async fn store() -> Arc<dyn Store> {
+        let point = |timestamp| Point {
+            timestamp,
+            start_timestamp: 0,
+            value: Value::Float(timestamp as f64 / 2.0),
+        };
+        let chunks = encode_points(&(0..3_000).map(point).collect::<Vec<_>>());
+        let run = |i: usize| SeriesRun {
+            labels: Labels::from_pairs([(METRIC_NAME, "m"), ("i", &i.to_string())]).expect("valid"),
+            chunks: chunks.clone(),
+        };
+        let runs = Box::new((0..10).map(run).collect::<Vec<_>>().into_iter());
+        let (exemplars, days, metadata, pace) = Default::default();
+        let flush = Flush { through: 0, runs, exemplars, days, metadata, pace };
+        let store = MemoryStore::new();
+        store.ingest_flush(flush).await.expect("chunks that were just encoded");
+        Arc::new(store)
+    }
+
+    /// The times that the series with an odd number have in the range.
+    async fn odd(settings: Settings, options: &QueryOptions) -> Result<Vec<i64>, QueryError> {
+        let engine = Engine::new(settings);
+        let read = |reader: &RawReader| {
+            let matchers = vec![Matcher::equal(METRIC_NAME, "m")];
+            let selection = reader.select(matchers, TimeRange::new(1_000, 2_499))?;
+            assert_eq!(selection.labels().count(), 10);
+            let is_odd = |labels: &Labels| labels.get("i").parse::<u32>().is_ok_and(|i| i % 2 == 1);
+            let found = selection.read(is_odd)?;
+            let mut times = Vec::new();
+            for series in &found {
+                for point in series.points() {
+                    let (time, value) = point?;
+                    assert_eq!(value, time as f64 / 2.0);
+                    times.push(time);
+                }
+                assert!(series.max_points() >= 1_500);
+            }
+            Ok(times)
+        };
+        engine.evaluate_raw(store().await, options, read).await
+    }
+
+    #[tokio::test]
+    async fn the_points_of_wanted_series_are_read_and_counted() {
+        let options = QueryOptions::default();
+        let times = odd(Settings::default(), &options).await.expect("read");
+        assert_eq!(times, (0..5).flat_map(|_| 1_000..2_500).collect::<Vec<i64>>());
+        assert_eq!((options.cost.samples_read(), options.cost.series_touched()), (7_500, 10));
+    }
+
+    #[tokio::test]
+    async fn the_limits_of_a_query_hold() {
+        let limit = |settings| async {
+            odd(settings, &QueryOptions::default()).await.expect_err("beyond a limit").setting()
+        };
+        let settings = Settings { max_samples_read: 2_000, ..Settings::default() };
+        assert_eq!(limit(settings).await, Some(MAX_SAMPLES_READ));
+        assert_eq!(
+            limit(Settings { max_series: 9, ..Settings::default() }).await,
+            Some(MAX_SERIES)
+        );
+        let settings = Settings { max_bytes: 20_000, ..Settings::default() };
+        assert_eq!(limit(settings).await, Some(MAX_BYTES));
+        let options = QueryOptions { timeout: Some(Duration::ZERO), ..QueryOptions::default() };
+        let late = odd(Settings::default(), &options).await.expect_err("it has no time");
+        assert!(matches!(late, QueryError::TimedOut { .. }), "{late}");
+    }
+}
