@@ -2,7 +2,8 @@
 //! embedded store.
 //!
 //! ```text
-//! main -> cli -> server -> config -> api -> promql, ingest -> storage -> chunk -> model
+//! main -> cli -> server -> config -> api -> kairos-query
+//!                                    api -> promql, ingest -> storage -> chunk -> model
 //!         cli -> copy                    -> promql
 //!                          config, api   -> storage-cassandra
 //!                storage-embedded, storage-cassandra -> storage, telemetry, { kairos, wire } -> model

@@ -95,12 +95,20 @@ pub fn warnings(config: &Config) -> Vec<String> {
     all
 }
 
-/// Serves on `listener` until `shutdown` completes. Then no new requests are accepted, running
+/// The sockets to serve on.
+pub struct Listeners {
+    /// Everything.
+    pub prometheus: TcpListener,
+    /// KairosDB's API alone.
+    pub kairosdb: Option<TcpListener>,
+}
+
+/// Serves on `listeners` until `shutdown` completes. Then no new requests are accepted, running
 /// requests are finished, and the store is flushed and closed. Settings can be reloaded meanwhile.
 /// Requests are traced with `traces`; the caller closes them.
 pub async fn run(
     config: Config,
-    listener: TcpListener,
+    listeners: Listeners,
     shutdown: impl Future<Output = ()> + Send + 'static,
     rereading: Rereading,
     traces: &Traces,
@@ -125,15 +133,9 @@ pub async fn run(
     let reloader = Reloader::new(rereading, &config, state.clone(), live.clone(), renewed.clone());
     beside.spawn(reloader.run(reloads));
     let tls = Tls::of(web, metrics.web.clone());
-    let address = listener.local_addr();
-    if let Ok(address) = &address {
-        let scheme = if tls.is_some() { "https" } else { "http" };
-        tracing::info!("listening on {scheme}://{address}");
-    }
-    let (router, levels) = (api::router(state.clone()), state.pressure.levels());
-    let front = Front { router, tls, metrics: Arc::new(metrics.http.clone()), levels };
-    let (limits, stop) = (Limits::of(&config.http), until_true(stopped.clone()));
-    let mut server = tokio::spawn(http::serve(listener, front, limits, stop));
+    let address = listeners.prometheus.local_addr();
+    let limits = Limits::of(&config.http);
+    let mut server = tokio::spawn(serve(listeners, state.clone(), tls, limits, stopped.clone()));
     beside.spawn(web::follow(renewed, state.clone()));
     beside.spawn(memory_limit::watch(state.clone(), stopped.clone()));
     beside.spawn(readiness::watch(state.clone()));
@@ -164,6 +166,34 @@ pub async fn run(
             Ok(())
         }
     }
+}
+
+/// Serves on all listeners until `stopped` and the running requests are answered.
+async fn serve(
+    listeners: Listeners,
+    state: Arc<AppState>,
+    tls: Option<Tls>,
+    limits: Limits,
+    stopped: watch::Receiver<bool>,
+) {
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let address = |listener: &TcpListener| match listener.local_addr() {
+        Ok(address) => format!("{scheme}://{address}"),
+        Err(error) => format!("an address that is not known: {error}"),
+    };
+    let Listeners { prometheus, kairosdb } = listeners;
+    tracing::info!("listening on {}", address(&prometheus));
+    let (levels, metrics) = (state.pressure.levels(), Arc::new(state.metrics.http.clone()));
+    let front = Front { router: api::router(state.clone()), tls, metrics, levels };
+    let beside = Front { router: api::kairosdb_router(state), ..front.clone() };
+    let everything = http::serve(prometheus, front, limits, until_true(stopped.clone()));
+    let kairosdb = async {
+        if let Some(listener) = kairosdb {
+            tracing::info!("KairosDB's API is served on {}", address(&listener));
+            http::serve(listener, beside, limits, until_true(stopped)).await;
+        }
+    };
+    tokio::join!(everything, kairosdb);
 }
 
 /// Starts the tasks of the process's own metrics that need an open store.

@@ -79,13 +79,21 @@ fn cannot_listen(address: &str, source: std::io::Error) -> CliError {
     }
 }
 
+async fn listen(address: &str) -> Result<TcpListener, CliError> {
+    TcpListener::bind(address).await.map_err(|source| cannot_listen(address, source))
+}
+
 async fn serve_on_runtime(
     config: Config,
     (log, traces): (LogFilter, &Traces),
     matches: ArgMatches,
 ) -> Result<(), CliError> {
-    let bound = TcpListener::bind(&config.listen).await;
-    let listener = bound.map_err(|source| cannot_listen(&config.listen, source))?;
+    let prometheus = listen(&config.listen).await?;
+    let kairosdb = match &config.kairosdb_listen {
+        Some(address) => Some(listen(address).await?),
+        None => None,
+    };
+    let listeners = server::Listeners { prometheus, kairosdb };
     // Registered before the store is opened, so that a signal during the replay is not lost.
     let no_signals = CliError::system("cannot wait for signals");
     let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;
@@ -108,7 +116,7 @@ async fn serve_on_runtime(
             _ = interrupt.recv() => tracing::info!("SIGINT: draining"),
         }
     };
-    let served = server::run(config, listener, shutdown, rereading, traces).await;
+    let served = server::run(config, listeners, shutdown, rereading, traces).await;
     listening.abort();
     Ok(served?)
 }

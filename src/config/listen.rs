@@ -1,4 +1,4 @@
-//! Validates the address to listen on: refuses what can never be bound. Whether an address is free, and
+//! Validates the addresses to listen on: refuses what can never be bound. Whether an address is free, and
 //! belongs to this machine, is known only when it is bound.
 
 use std::net::{Ipv6Addr, SocketAddr};
@@ -15,6 +15,13 @@ pub fn listen_address(matches: &ArgMatches) -> Result<String, ConfigError> {
 
 pub(super) fn listen(raw: &Raw) -> Result<String, ConfigError> {
     raw.parsed("listen", |text| check(text).map(|()| text.to_owned()))
+}
+
+/// The address of KairosDB's API; `None` = it is not served on one of its own.
+pub(super) fn kairosdb(raw: &Raw) -> Result<Option<String>, ConfigError> {
+    const NAME: &str = "kairosdb-listen";
+    let check = |text: &str| check(text).map(|()| text.to_owned());
+    raw.get(NAME).map(|_| raw.parsed(NAME, check)).transpose()
 }
 
 fn check(text: &str) -> Result<(), String> {

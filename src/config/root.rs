@@ -29,7 +29,9 @@ use crate::telemetry::{LogConfig, TracesConfig};
 pub struct Config {
     /// `host:port` to listen on.
     pub listen: String,
-    /// TLS of the listener, and access rights; without restrictions for commands that do not serve.
+    /// `host:port` on which KairosDB's API is served alone.
+    pub kairosdb_listen: Option<String>,
+    /// TLS of the listeners, and access rights; without restrictions for commands that do not serve.
     pub web: WebConfig,
     /// Folder of the log and of the embedded store.
     pub data_dir: PathBuf,
@@ -157,6 +159,7 @@ impl Config {
         let memory = MemoryConfig::from_raw(&raw)?;
         Ok(Self {
             listen: listen::listen(&raw)?,
+            kairosdb_listen: listen::kairosdb(&raw)?,
             web: WebConfig::default(),
             data_dir: data_dir(&raw)?,
             store: store(&raw)?,

@@ -40,6 +40,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "chunk",
             "ingest",
+            "kairos-query",
             "model",
             "promql",
             "storage",

@@ -27,7 +27,7 @@ const RESULTS: &str = "max-label-results";
 /// The setting that limits their bytes.
 pub(super) const SIZE: &str = "max-label-results-size";
 /// Approximate memory of a list item without its text.
-const ITEM_BYTES: usize = 48;
+pub(super) const ITEM_BYTES: usize = 48;
 
 /// `/api/v1/labels`, parameters `match[]`, `start`, `end`, `limit`.
 pub(super) async fn names(State(state): State<SharedState>, parameters: Parameters) -> Response {

@@ -37,6 +37,7 @@ mod features;
 mod federate;
 mod heads;
 mod json;
+mod kairosdb;
 mod label_name;
 mod labels;
 mod matches;
@@ -78,11 +79,12 @@ pub use access::settings::{RateLimit, Right, Rights, Token, TokenDigest, User, W
 pub use allowed_origins::AllowedOrigins;
 pub use error::ApiError;
 pub use heads::{LongQuery, RefusedHead, head_too_large, target_too_long};
+pub use kairosdb::KAIROSDB_ROUTES;
 pub use pieces::BodyPieces;
 pub use request_limit::{SharedConnection, SpareConnection};
 pub use response_budget::{AnswerTo, Taker};
 pub use route::{Methods, Route};
-pub use router::router;
+pub use router::{kairosdb_router, router};
 pub use routes::ROUTES;
 pub use settings::{
     AdminApi, GlobalConfig, Language, LimitsConfig, ListLimits, QueryConfig, RequestMemory,

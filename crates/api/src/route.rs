@@ -55,6 +55,8 @@ pub(super) enum Kind {
     Page,
     /// Answers need an open store, are compressed, and may be read by pages of other origins.
     Query,
+    /// Answers are compressed, and may be read by pages of other origins; the handler does all else.
+    Compressed,
     /// Answers may be read by pages of other origins; the handler does all else.
     Call,
 }

@@ -16,6 +16,7 @@ use tower_http::compression::CompressionLayer;
 use tracing::Instrument;
 
 use super::access::settings::Right;
+use super::kairosdb::KAIROSDB_ROUTES;
 use super::route::{Kind, Methods, Route};
 use super::routes::ROUTES;
 use super::state::SharedState;
@@ -33,8 +34,17 @@ const GIVEN_UP: u16 = 499;
 /// The router of all routes.
 pub fn router(state: SharedState) -> Router {
     WATCHED.iter().for_each(|path| state.metrics.http.expect(path));
-    let routes = ROUTES.iter().map(|route| routed(route, &state));
+    layered(ROUTES.iter().chain(KAIROSDB_ROUTES), state)
+}
+
+/// The router of KairosDB's routes alone.
+pub fn kairosdb_router(state: SharedState) -> Router {
+    layered(KAIROSDB_ROUTES.iter(), state)
+}
+
+fn layered(routes: impl Iterator<Item = &'static Route>, state: SharedState) -> Router {
     routes
+        .map(|route| routed(route, &state))
         .fold(Router::new(), Router::merge)
         .fallback(clean_path::unknown_path)
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
@@ -55,7 +65,7 @@ pub fn router(state: SharedState) -> Router {
 fn routed(route: &Route, state: &SharedState) -> Router<SharedState> {
     let routes = with_slash(route);
     let routes = match route.kind {
-        Kind::Page => compressed(routes),
+        Kind::Page | Kind::Compressed => compressed(routes),
         Kind::Query => {
             compressed(routes.route_layer(middleware::from_fn_with_state(state.clone(), when_open)))
         }
@@ -67,7 +77,9 @@ fn routed(route: &Route, state: &SharedState) -> Router<SharedState> {
     };
     match route.kind {
         Kind::Page => routes,
-        Kind::Query | Kind::Call => routes.route_layer(middleware::from_fn(cors::share)),
+        Kind::Query | Kind::Compressed | Kind::Call => {
+            routes.route_layer(middleware::from_fn(cors::share))
+        }
     }
 }
 

@@ -141,6 +141,8 @@ pub const READ_RUN_SERIES: usize = 4096;
 pub const READ_AHEAD_RUNS: usize = 4;
 /// Bytes of the text of a query.
 pub const MAX_QUERY_BYTES: usize = 1 << 20;
+/// Bytes of a query in KairosDB's language. The tree of its JSON takes a multiple.
+pub const MAX_KAIROSDB_QUERY_BYTES: usize = 256 << 10;
 /// Nesting depth of a query. Code that walks a query recurses to this depth.
 pub const MAX_QUERY_DEPTH: usize = 500;
 /// Stack of a server thread: a query of depth [`MAX_QUERY_DEPTH`] needs up to a quarter of it.

@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use promkairos::api::{Methods, ROUTES, Right, Route};
+use promkairos::api::{KAIROSDB_ROUTES, Methods, ROUTES, Right, Route};
 use reqwest::redirect::Policy;
 
 use super::{HASH, start};
@@ -129,7 +129,7 @@ async fn each_route_asks_each_that_comes_for_its_right() {
     server.wait_ready().await;
     let client = reqwest::Client::builder().redirect(Policy::none()).build().expect("a client");
     let mut count = 0;
-    for route in ROUTES {
+    for route in ROUTES.iter().chain(KAIROSDB_ROUTES) {
         let path = route.path.replace("{name}", "a");
         let slashes = if path == "/" { &[false][..] } else { &[false, true] };
         for (method, &with_slash) in

@@ -201,13 +201,13 @@ mod tests {
 
     use super::settings::{RateLimit, Token, TokenDigest};
     use super::*;
-    use crate::{AdminApi, AllowedOrigins, AppState, ROUTES, router};
+    use crate::{AdminApi, AllowedOrigins, AppState, KAIROSDB_ROUTES, ROUTES, router};
     use promkairos_storage::memory::MemoryStore;
     use promkairos_telemetry::Metrics;
 
     /// Each route with each method whose answer has a body: method, path, and the required right.
     fn requests() -> impl Iterator<Item = (&'static str, String, Option<Right>)> {
-        ROUTES.iter().flat_map(|route| {
+        ROUTES.iter().chain(KAIROSDB_ROUTES).flat_map(|route| {
             let methods = route.methods.names().iter().filter(|method| **method != "HEAD");
             let path = route.path.replace("{name}", "a");
             methods.map(move |method| (*method, path.clone(), route.right))
