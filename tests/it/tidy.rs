@@ -27,8 +27,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("telemetry", &["model"]),
     ("chunk", &["model"]),
     ("kairos", &["model"]),
+    ("kairos-json", &[]),
     ("kairos-query", &[]),
-    ("kairos-write", &[]),
+    ("kairos-write", &["kairos-json"]),
     ("wire", &["model"]),
     ("storage", &["chunk", "model"]),
     ("ingest", &["model", "storage", "telemetry", "wire"]),
@@ -69,7 +70,8 @@ const RESERVED: &[(&str, &[&str])] = &[
 ];
 
 /// They know no I/O, no clock and no waiting.
-const PURE: &[&str] = &["chunk", "kairos", "kairos-query", "kairos-write", "model", "wire"];
+const PURE: &[&str] =
+    &["chunk", "kairos", "kairos-json", "kairos-query", "kairos-write", "model", "wire"];
 /// What they do not use.
 const IMPURE: &[&str] =
     &["tokio::", "std::fs", "std::net", "std::io", "SystemTime", "Instant::now", "async fn"];

@@ -17,14 +17,12 @@
 //! ```
 
 pub mod datapoints;
+mod element;
 mod errors;
-mod java;
-mod json;
 mod point;
 pub mod telnet;
 
-pub use datapoints::{Answer, Status, parse_datapoints};
+pub use datapoints::{Answer, MAX_DEPTH, Status, parse_datapoints};
 pub use errors::{Errors, MAX_ERROR_BYTES, MAX_ERRORS, error_answer};
-pub use json::MAX_DEPTH;
 pub use point::{MAX_TAGS, Metric, Tag, Value, Visitor};
 pub use telnet::{Command, LineError, parse_line};

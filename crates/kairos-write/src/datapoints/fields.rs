@@ -6,7 +6,9 @@
 
 use std::borrow::Cow;
 
-use crate::json::{Element, Fault, Kind, Reader, Token};
+use promkairos_kairos_json::{Fault, Kind, Reader, Token};
+
+use crate::element::Element;
 use crate::point::{MAX_TAGS, Tag};
 
 /// What a metric says.
@@ -58,7 +60,7 @@ impl<'a> Fields<'a> {
             "name" => self.name = reader.text_field()?,
             "timestamp" => self.timestamp = reader.long_field()?,
             "time" => self.time = reader.long_field()?,
-            "value" => self.value = Some(reader.element()?),
+            "value" => self.value = Some(Element::read(reader)?),
             "tags" => self.tags.read(reader)?,
             "datapoints" => self.datapoints = find_datapoints(reader)?,
             "skip_validate" => {
@@ -163,7 +165,7 @@ fn find_datapoints<'a>(reader: &mut Reader<'a>) -> Result<Option<Reader<'a>>, Fa
         }
         reader.begin_array()?;
         while reader.has_next()? {
-            reader.element()?;
+            Element::read(reader)?;
         }
         reader.end_array()?;
     }
@@ -175,7 +177,7 @@ fn find_datapoints<'a>(reader: &mut Reader<'a>) -> Result<Option<Reader<'a>>, Fa
 mod tests {
     use super::super::tests::{fails, metric, parse, partly, refuses, stores};
     use super::super::{NO_CONTENT, Status};
-    use crate::json::MAX_DEPTH;
+    use crate::MAX_DEPTH;
 
     #[test]
     fn of_repeated_fields_the_last_holds() {

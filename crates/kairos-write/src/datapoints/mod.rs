@@ -2,7 +2,7 @@
 //!
 //! Metrics are independent: a refused metric or point leaves its texts in the answer, and the others are stored. What
 //! is no JSON ends the parsing, and its text is the whole answer; the points before it are stored all the same.
-//! Differences to KairosDB: limits ([`MAX_TAGS`], [`MAX_DEPTH`](crate::MAX_DEPTH), [`Errors`]), texts of our own
+//! Differences to KairosDB: limits ([`MAX_TAGS`], [`MAX_DEPTH`], [`Errors`]), texts of our own
 //! where KairosDB has only the text of a virtual machine, and what the module of Java's numbers says: digits of ASCII
 //! alone, and no hexadecimal doubles. Names and values are not limited here, and with `skip_validate` they may be
 //! empty, as in KairosDB.
@@ -14,12 +14,16 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::ControlFlow;
 
+use promkairos_kairos_json::{Fault, Kind, Leniency, Reader, Token};
+
 use self::fields::Fields;
 use self::values::{Datapoint, NotTyped, typed};
+use crate::element::{Cause, Element, Leaf};
 use crate::errors::Errors;
-use crate::json::{Cause, Element, Fault, Kind, Leaf, Leniency, Reader, Token};
 use crate::point::{MAX_TAGS, Metric, Value, Visitor};
 
+/// How deep arrays and objects of a body may be nested. KairosDB fails some thousand levels deep.
+pub const MAX_DEPTH: usize = 64;
 const NO_CONTENT: &str = "Invalid json. No content due to end of input.";
 
 /// How a body ended.
@@ -48,7 +52,7 @@ pub struct Answer {
 
 /// Gives the valid points of a body to a visitor.
 pub fn parse_datapoints<'a>(body: &'a [u8], visitor: &mut impl Visitor<'a>) -> Answer {
-    let (reader, metric) = (Reader::new(body), Metric::default());
+    let (reader, metric) = (Reader::new(body, MAX_DEPTH), Metric::default());
     let mut parser = Parser { reader, metric, visitor, points: 0, errors: Errors::default() };
     let ended = parser.body();
     let Parser { points, mut errors, .. } = parser;
@@ -160,6 +164,7 @@ impl<'a, V: Visitor<'a>> Parser<'a, '_, V> {
         let tags = std::mem::take(&mut self.metric.tags);
         let fields = Fields::read(&mut self.reader, tags).map_err(|fault| match fault.kind {
             Kind::Null => End::Failed(Cow::Owned(fault.text)),
+            Kind::Number => End::Refused("Invalid JSON".to_owned()),
             _ => End::Refused(fault.to_string()),
         })?;
         self.reader.set_leniency(Leniency::Strict);

@@ -3,8 +3,9 @@
 //! Without a type the text decides: numbers, and texts that look like numbers, are long, or double if they have a
 //! point. So `1e5` is the long 100000, and `"1e5"` a text.
 
-use crate::java;
-use crate::json::{Cause, Element, Fault, Leaf, Reader, Token};
+use promkairos_kairos_json::{Fault, Reader, Token};
+
+use crate::element::{Cause, Element, Leaf};
 use crate::point::Value;
 
 /// An array of a time, a value and a type. What follows is ignored.
@@ -26,11 +27,11 @@ impl<'a> Datapoint<'a> {
         let mut datapoint = Self::default();
         for part in [&mut datapoint.time, &mut datapoint.value, &mut datapoint.kind] {
             if reader.has_next()? {
-                *part = Some(reader.element()?);
+                *part = Some(Element::read(reader)?);
             }
         }
         while reader.has_next()? {
-            reader.element()?;
+            Element::read(reader)?;
         }
         reader.end_array()?;
         Ok(Some(datapoint))
@@ -73,15 +74,36 @@ fn own_kind(value: &Element<'_>) -> Option<&'static str> {
         _ if value.is_wrapped => None,
         Leaf::Long(_) => Some("long"),
         Leaf::Number(number) => Some(of_number(number)),
-        Leaf::Text(text) if java::is_number(text) => Some(of_number(text)),
+        Leaf::Text(text) if is_number(text) => Some(of_number(text)),
         Leaf::Text(_) | Leaf::Bool(_) => Some("string"),
         Leaf::Null | Leaf::Object | Leaf::Empty | Leaf::Several => None,
     }
 }
 
+/// Whether KairosDB sees a number in a text.
+fn is_number(text: &str) -> bool {
+    let rest = text.strip_prefix(['+', '-', '.']).unwrap_or(text);
+    // A first point does not count, so `.1.2` is a number, which the parser of doubles refuses.
+    !rest.is_empty()
+        && !rest.ends_with('.')
+        && rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+        && rest.bytes().filter(|byte| *byte == b'.').count() <= 1
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::{fails, metric, refuses, stores};
+    use super::is_number;
+
+    #[test]
+    fn texts_of_digits_are_numbers() {
+        for text in ["7", "-7", "+7", "7.5", ".5", "-.5", ".1.2"] {
+            assert!(is_number(text), "{text}");
+        }
+        for text in ["", "+", "-", ".", "7.", "1.2.3", "1e5", "NaN", " 7", "7 ", "--7", "٣"] {
+            assert!(!is_number(text), "{text}");
+        }
+    }
 
     /// What of a value is stored, as a point of a metric.
     #[track_caller]

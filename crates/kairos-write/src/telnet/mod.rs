@@ -10,8 +10,9 @@ mod words;
 
 use std::borrow::Cow;
 
+use promkairos_kairos_json::java;
+
 use self::words::Words;
-use crate::java;
 use crate::point::{MAX_TAGS, Metric, Tag, Value};
 
 /// Times from here on are milliseconds for `put`; earlier ones are seconds.

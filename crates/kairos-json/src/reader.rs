@@ -3,36 +3,43 @@
 //! A token is peeked before it is taken, as by gson: it can be asked for its type, and the place of an error is where
 //! gson is then. For a quoted text this is behind the first quote, for a number of a long behind the number.
 
-use super::fault::{Fault, Kind};
+use crate::fault::{Fault, Kind};
 
-/// How deep arrays and objects of a body may be nested. KairosDB fails some thousand levels deep.
-pub const MAX_DEPTH: usize = 64;
 /// Characters from which on gson takes a number for a text: the length of its buffer.
 const MAX_NUMBER: usize = 1024;
 
 /// What comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Token {
+pub enum Token<'a> {
+    /// `{`
     BeginObject,
+    /// `}`
     EndObject,
+    /// `[`
     BeginArray,
+    /// `]`
     EndArray,
+    /// `true`
     True,
+    /// `false`
     False,
+    /// `null`, or nothing between two commas.
     Null,
     /// A text that ends at this quote.
     Quoted(u8),
+    /// A text without quotes.
     Unquoted,
     /// A name that ends at this quote.
     QuotedName(u8),
+    /// A name without quotes.
     UnquotedName,
-    /// An integer, already passed.
-    Long(i64),
-    /// Any other number, up to this position.
-    Number(usize),
+    /// An integer and its text, already passed.
+    Long(i64, &'a str),
+    /// The text of any other number.
+    Number(&'a str),
 }
 
-impl Token {
+impl Token<'_> {
     /// The name of its type in texts of errors.
     fn kind(self) -> &'static str {
         match self {
@@ -44,7 +51,7 @@ impl Token {
             Self::Null => "NULL",
             Self::Quoted(_) | Self::Unquoted => "STRING",
             Self::QuotedName(_) | Self::UnquotedName => "NAME",
-            Self::Long(_) | Self::Number(_) => "NUMBER",
+            Self::Long(..) | Self::Number(_) => "NUMBER",
         }
     }
 }
@@ -62,47 +69,51 @@ enum Scope {
 
 /// Whether what is no JSON is read too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Leniency {
+pub enum Leniency {
+    /// It is a fault.
     Strict,
+    /// It is read: names without quotes, single quotes, comments, `=` and `;`.
     Lenient,
 }
 
 /// A place in a text. A clone reads on from the same place.
 #[derive(Debug, Clone)]
-pub(crate) struct Reader<'a> {
-    pub(super) bytes: &'a [u8],
+pub struct Reader<'a> {
+    pub(crate) bytes: &'a [u8],
     /// Behind the byte order mark.
     start: usize,
-    pub(super) pos: usize,
-    peeked: Option<Token>,
-    /// Of all levels up to `depth`.
-    scopes: [Scope; MAX_DEPTH + 1],
-    depth: usize,
+    pub(crate) pos: usize,
+    peeked: Option<Token<'a>>,
+    scope: Scope,
+    /// The scopes around it.
+    outer: Vec<Scope>,
+    max_depth: usize,
     leniency: Leniency,
 }
 
 impl<'a> Reader<'a> {
-    /// A strict reader.
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+    /// A strict reader, for arrays and objects that are nested at most `max_depth` levels deep.
+    pub fn new(bytes: &'a [u8], max_depth: usize) -> Self {
         let start = if bytes.starts_with("\u{feff}".as_bytes()) { 3 } else { 0 };
         Self {
             bytes,
             start,
             pos: start,
             peeked: None,
-            scopes: [Scope::Document; MAX_DEPTH + 1],
-            depth: 0,
+            scope: Scope::Document,
+            outer: Vec::new(),
+            max_depth,
             leniency: Leniency::Strict,
         }
     }
 
     /// From the next byte on that is looked at.
-    pub(crate) fn set_leniency(&mut self, leniency: Leniency) {
+    pub fn set_leniency(&mut self, leniency: Leniency) {
         self.leniency = leniency;
     }
 
     /// The next token, which stays.
-    pub(crate) fn peek(&mut self) -> Result<Token, Fault> {
+    pub fn peek(&mut self) -> Result<Token<'a>, Fault> {
         if let Some(token) = self.peeked {
             return Ok(token);
         }
@@ -112,40 +123,44 @@ impl<'a> Reader<'a> {
     }
 
     /// Takes the token that was peeked.
-    pub(super) fn take(&mut self) {
+    pub(crate) fn take(&mut self) {
         self.peeked = None;
     }
 
     /// Whether the array or object has a further element.
-    pub(crate) fn has_next(&mut self) -> Result<bool, Fault> {
+    pub fn has_next(&mut self) -> Result<bool, Fault> {
         Ok(!matches!(self.peek()?, Token::EndObject | Token::EndArray))
     }
 
-    pub(crate) fn begin_array(&mut self) -> Result<(), Fault> {
+    /// Takes `[`.
+    pub fn begin_array(&mut self) -> Result<(), Fault> {
         self.expect(Token::BeginArray)?;
         self.enter(Scope::EmptyArray)
     }
 
-    pub(crate) fn end_array(&mut self) -> Result<(), Fault> {
+    /// Takes `]`.
+    pub fn end_array(&mut self) -> Result<(), Fault> {
         self.expect(Token::EndArray)?;
         self.leave();
         Ok(())
     }
 
-    pub(crate) fn begin_object(&mut self) -> Result<(), Fault> {
+    /// Takes `{`.
+    pub fn begin_object(&mut self) -> Result<(), Fault> {
         self.expect(Token::BeginObject)?;
         self.enter(Scope::EmptyObject)
     }
 
-    pub(crate) fn end_object(&mut self) -> Result<(), Fault> {
+    /// Takes `}`.
+    pub fn end_object(&mut self) -> Result<(), Fault> {
         self.expect(Token::EndObject)?;
         self.leave();
         Ok(())
     }
 
     /// Passes the next value, or the name and the value. It is not decoded, but its escapes are checked.
-    pub(crate) fn skip_value(&mut self) -> Result<(), Fault> {
-        let outside = self.depth;
+    pub fn skip_value(&mut self) -> Result<(), Fault> {
+        let outside = self.outer.len();
         loop {
             match self.peek()? {
                 Token::BeginArray => self.enter(Scope::EmptyArray)?,
@@ -153,32 +168,32 @@ impl<'a> Reader<'a> {
                 Token::EndArray | Token::EndObject => self.leave(),
                 Token::Quoted(quote) | Token::QuotedName(quote) => drop(self.quoted(quote)?),
                 Token::Unquoted | Token::UnquotedName => drop(self.unquoted()?),
-                Token::Number(end) => self.pos = end,
-                Token::True | Token::False | Token::Null | Token::Long(_) => {}
+                Token::Number(text) => self.pos += text.len(),
+                Token::True | Token::False | Token::Null | Token::Long(..) => {}
             }
             self.take();
-            if self.depth <= outside {
+            if self.outer.len() <= outside {
                 return Ok(());
             }
         }
     }
 
     /// The fault of a token of another type than the one that is wanted.
-    pub(super) fn unexpected(&self, wanted: &str, token: Token) -> Fault {
+    pub(crate) fn unexpected(&self, wanted: &str, token: Token<'_>) -> Fault {
         let text = format!("Expected {wanted} but was {}{}", token.kind(), self.place());
         Fault::new(Kind::State, text)
     }
 
-    pub(super) fn malformed(&self, what: &str) -> Fault {
+    pub(crate) fn malformed(&self, what: &str) -> Fault {
         Fault::new(Kind::Malformed, format!("{what}{}", self.place()))
     }
 
-    pub(super) fn end_of_input(&self) -> Fault {
+    pub(crate) fn end_of_input(&self) -> Fault {
         Fault::new(Kind::End, format!("End of input{}", self.place()))
     }
 
     /// The line, and the column in units of UTF-16.
-    pub(super) fn place(&self) -> String {
+    pub(crate) fn place(&self) -> String {
         let before = &self.bytes[self.start..self.pos];
         let lines = before.iter().filter(|byte| **byte == b'\n').count();
         let line = before.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
@@ -186,7 +201,7 @@ impl<'a> Reader<'a> {
         format!(" at line {} column {}", lines + 1, column + 1)
     }
 
-    pub(super) fn check_lenient(&self) -> Result<(), Fault> {
+    pub(crate) fn check_lenient(&self) -> Result<(), Fault> {
         match self.leniency {
             Leniency::Lenient => Ok(()),
             Leniency::Strict => {
@@ -196,7 +211,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether a byte is a part of a text without quotes.
-    pub(super) fn is_literal(&self, byte: u8) -> Result<bool, Fault> {
+    pub(crate) fn is_literal(&self, byte: u8) -> Result<bool, Fault> {
         match byte {
             b'/' | b'\\' | b';' | b'#' | b'=' => self.check_lenient().map(|()| false),
             b'{' | b'}' | b'[' | b']' | b':' | b',' => Ok(false),
@@ -205,7 +220,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn expect(&mut self, wanted: Token) -> Result<(), Fault> {
+    fn expect(&mut self, wanted: Token<'a>) -> Result<(), Fault> {
         let token = self.peek()?;
         if token != wanted {
             return Err(self.unexpected(wanted.kind(), token));
@@ -215,24 +230,24 @@ impl<'a> Reader<'a> {
     }
 
     fn enter(&mut self, scope: Scope) -> Result<(), Fault> {
-        if self.depth == MAX_DEPTH {
-            let text = format!("More than {MAX_DEPTH} levels of nesting{}", self.place());
-            return Err(Fault::new(Kind::Syntax, text));
+        let most = self.max_depth;
+        if self.outer.len() >= most {
+            let text = format!("More than {most} levels of nesting{}", self.place());
+            return Err(Fault::new(Kind::Depth, text));
         }
-        self.depth += 1;
-        self.scopes[self.depth] = scope;
+        self.outer.push(std::mem::replace(&mut self.scope, scope));
         Ok(())
     }
 
     fn leave(&mut self) {
-        self.depth = self.depth.saturating_sub(1);
+        self.scope = self.outer.pop().unwrap_or(Scope::Document);
     }
 
-    fn find(&mut self) -> Result<Token, Fault> {
-        let scope = self.scopes[self.depth];
+    fn find(&mut self) -> Result<Token<'a>, Fault> {
+        let scope = self.scope;
         match scope {
             Scope::Document => {}
-            Scope::EmptyArray => self.scopes[self.depth] = Scope::Array,
+            Scope::EmptyArray => self.scope = Scope::Array,
             Scope::Array => match self.visible()? {
                 b']' => return Ok(Token::EndArray),
                 b',' => {}
@@ -241,7 +256,7 @@ impl<'a> Reader<'a> {
             },
             Scope::EmptyObject | Scope::Object => return self.find_name(scope),
             Scope::Name => {
-                self.scopes[self.depth] = Scope::Object;
+                self.scope = Scope::Object;
                 match self.visible()? {
                     b':' => {}
                     b'=' => {
@@ -255,8 +270,8 @@ impl<'a> Reader<'a> {
         self.find_value(scope)
     }
 
-    fn find_name(&mut self, scope: Scope) -> Result<Token, Fault> {
-        self.scopes[self.depth] = Scope::Name;
+    fn find_name(&mut self, scope: Scope) -> Result<Token<'a>, Fault> {
+        self.scope = Scope::Name;
         if scope == Scope::Object {
             match self.visible()? {
                 b'}' => return Ok(Token::EndObject),
@@ -281,7 +296,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn find_value(&mut self, scope: Scope) -> Result<Token, Fault> {
+    fn find_value(&mut self, scope: Scope) -> Result<Token<'a>, Fault> {
         let is_in_array = matches!(scope, Scope::EmptyArray | Scope::Array);
         match self.visible()? {
             b']' if scope == Scope::EmptyArray => Ok(Token::EndArray),
@@ -294,7 +309,7 @@ impl<'a> Reader<'a> {
             b']' | b';' | b',' => Err(self.malformed("Unexpected value")),
             b'\'' => self.check_lenient().map(|()| Token::Quoted(b'\'')),
             b'"' => {
-                if self.depth == 0 {
+                if self.outer.is_empty() {
                     self.check_lenient()?;
                 }
                 Ok(Token::Quoted(b'"'))
@@ -308,8 +323,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn find_literal(&mut self, first: u8) -> Result<Token, Fault> {
-        if self.depth == 0 {
+    fn find_literal(&mut self, first: u8) -> Result<Token<'a>, Fault> {
+        if self.outer.is_empty() {
             self.check_lenient()?;
         }
         if let Some(token) = self.find_keyword()? {
@@ -325,7 +340,7 @@ impl<'a> Reader<'a> {
         Ok(Token::Unquoted)
     }
 
-    fn find_keyword(&mut self) -> Result<Option<Token>, Fault> {
+    fn find_keyword(&mut self) -> Result<Option<Token<'a>>, Fault> {
         let rest = &self.bytes[self.pos..];
         let (keyword, token) = match rest.first() {
             Some(b't' | b'T') => ("true", Token::True),
@@ -347,7 +362,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A number of JSON's grammar: any other is a text without quotes.
-    fn find_number(&mut self) -> Result<Option<Token>, Fault> {
+    fn find_number(&mut self) -> Result<Option<Token<'a>>, Fault> {
         let rest = &self.bytes[self.pos..];
         let sign = usize::from(rest.first() == Some(&b'-'));
         let mut at = sign + digits(&rest[sign..]);
@@ -377,22 +392,19 @@ impl<'a> Reader<'a> {
         if !is_number || at >= MAX_NUMBER {
             return Ok(None);
         }
+        // It has digits, signs, points and the letter e.
+        let text = std::str::from_utf8(&rest[..at]).unwrap_or_default();
         if !has_fraction
             && !has_exponent
-            && let Some(long) = long(&rest[..at])
+            && let Ok(long) = text.parse()
         {
             self.pos += at;
-            return Ok(Some(Token::Long(long)));
+            return Ok(Some(Token::Long(long, text)));
         }
-        Ok(Some(Token::Number(self.pos + at)))
+        Ok(Some(Token::Number(text)))
     }
 }
 
 fn digits(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|byte| byte.is_ascii_digit()).count()
-}
-
-/// The value of a sign and digits, if an `i64` can have it.
-fn long(number: &[u8]) -> Option<i64> {
-    std::str::from_utf8(number).ok()?.parse().ok()
 }

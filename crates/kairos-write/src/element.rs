@@ -5,9 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::fault::{Fault, Kind};
-use super::reader::{Reader, Token};
-use crate::java;
+use promkairos_kairos_json::{Fault, Reader, Scalar, Token, java};
 
 /// A value.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,51 +33,6 @@ pub(crate) enum Leaf<'a> {
 /// Why a value cannot be converted: the text of Java's exception, or one of ours where that has none.
 pub(crate) type Cause = Cow<'static, str>;
 
-impl<'a> Reader<'a> {
-    /// The next value.
-    pub(crate) fn element(&mut self) -> Result<Element<'a>, Fault> {
-        let leaf = match self.peek()? {
-            Token::Quoted(_) | Token::Unquoted => return Ok(Leaf::Text(self.string()?).into()),
-            Token::Long(long) => Leaf::Long(long),
-            Token::Number(end) => Leaf::Number(self.number(end)),
-            Token::True => Leaf::Bool(true),
-            Token::False => Leaf::Bool(false),
-            Token::Null => Leaf::Null,
-            Token::BeginArray => return self.array(),
-            Token::BeginObject => {
-                self.begin_object()?;
-                while self.has_next()? {
-                    self.name()?;
-                    self.element()?;
-                }
-                self.end_object()?;
-                return Ok(Leaf::Object.into());
-            }
-            Token::EndArray | Token::EndObject | Token::QuotedName(_) | Token::UnquotedName => {
-                return Err(Fault::new(Kind::Syntax, "Invalid JSON"));
-            }
-        };
-        self.take();
-        Ok(leaf.into())
-    }
-
-    fn array(&mut self) -> Result<Element<'a>, Fault> {
-        self.begin_array()?;
-        let mut element = Element::from(Leaf::Empty);
-        let mut count = 0_u64;
-        while self.has_next()? {
-            let next = self.element()?;
-            count += 1;
-            element = match count {
-                1 => Element { is_wrapped: true, ..next },
-                _ => Leaf::Several.into(),
-            };
-        }
-        self.end_array()?;
-        Ok(element)
-    }
-}
-
 impl<'a> From<Leaf<'a>> for Element<'a> {
     fn from(leaf: Leaf<'a>) -> Self {
         Self { leaf, is_wrapped: false }
@@ -87,6 +40,41 @@ impl<'a> From<Leaf<'a>> for Element<'a> {
 }
 
 impl<'a> Element<'a> {
+    /// Reads the next value.
+    pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, Fault> {
+        let leaf = match reader.peek()? {
+            Token::BeginArray => return Self::read_array(reader),
+            Token::BeginObject => {
+                reader.skip_value()?;
+                Leaf::Object
+            }
+            _ => match reader.scalar()? {
+                Scalar::Null => Leaf::Null,
+                Scalar::Bool(value) => Leaf::Bool(value),
+                Scalar::Number { long: Some(long), .. } => Leaf::Long(long),
+                Scalar::Number { text, long: None } => Leaf::Number(text),
+                Scalar::Text(text) => Leaf::Text(text),
+            },
+        };
+        Ok(leaf.into())
+    }
+
+    fn read_array(reader: &mut Reader<'a>) -> Result<Self, Fault> {
+        reader.begin_array()?;
+        let mut element = Self::from(Leaf::Empty);
+        let mut count = 0_u64;
+        while reader.has_next()? {
+            let next = Self::read(reader)?;
+            count += 1;
+            element = match count {
+                1 => Self { is_wrapped: true, ..next },
+                _ => Leaf::Several.into(),
+            };
+        }
+        reader.end_array()?;
+        Ok(element)
+    }
+
     pub(crate) fn is_null(&self) -> bool {
         self.leaf == Leaf::Null && !self.is_wrapped
     }

@@ -4,44 +4,51 @@ use std::fmt;
 
 /// Why reading ends, with the text of the exception.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Fault {
-    pub(crate) kind: Kind,
-    pub(crate) text: String,
+pub struct Fault {
+    /// Which exception.
+    pub kind: Kind,
+    /// What it says.
+    pub text: String,
 }
 
 /// The exceptions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// `EOFException`
     End,
     /// `MalformedJsonException`
     Malformed,
-    /// `IllegalStateException`: another type than the field has.
+    /// `IllegalStateException`: another type than the one that is wanted.
     State,
-    /// `NumberFormatException`, of an escape or of a number.
+    /// `NumberFormatException`, of an escape.
     Number,
     /// `JsonSyntaxException`, whose text is complete.
     Syntax,
     /// `NullPointerException`, which gson does not expect.
     Null,
+    /// None of gson: arrays and objects are nested deeper than the caller allows.
+    Depth,
 }
 
 impl Fault {
-    pub(crate) fn new(kind: Kind, text: impl Into<String>) -> Self {
+    /// A fault with a text.
+    pub fn new(kind: Kind, text: impl Into<String>) -> Self {
         Self { kind, text: text.into() }
     }
 }
 
-/// What KairosDB says of a fault within a metric: gson wraps most exceptions in one of its own.
+/// The text of the exception in which gson wraps it.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let exception = match self.kind {
             Kind::End => "java.io.EOFException: ",
             Kind::Malformed => "com.google.gson.stream.MalformedJsonException: ",
             Kind::State => "java.lang.IllegalStateException: ",
-            Kind::Number => return f.write_str("Invalid JSON"),
-            Kind::Syntax | Kind::Null => "",
+            Kind::Number => "java.lang.NumberFormatException: ",
+            Kind::Syntax | Kind::Null | Kind::Depth => "",
         };
         write!(f, "{exception}{}", self.text)
     }
 }
+
+impl std::error::Error for Fault {}

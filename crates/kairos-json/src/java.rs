@@ -4,17 +4,17 @@
 //! script in long values, and would store what looks like a text as a number.
 
 /// `Long.parseLong`: a sign, and digits.
-pub(crate) fn parse_long(text: &str) -> Result<i64, String> {
+pub fn parse_long(text: &str) -> Result<i64, String> {
     text.parse().map_err(|_| for_input(text))
 }
 
 /// `Integer.parseInt`.
-pub(crate) fn parse_int(text: &str) -> Result<i32, String> {
+pub fn parse_int(text: &str) -> Result<i32, String> {
     text.parse().map_err(|_| for_input(text))
 }
 
 /// `Double.parseDouble`: spaces around, `NaN` and `Infinity`, and a suffix `d` or `f` are allowed.
-pub(crate) fn parse_double(text: &str) -> Result<f64, String> {
+pub fn parse_double(text: &str) -> Result<f64, String> {
     let trimmed = text.trim_matches(|c| c <= ' ');
     if trimmed.is_empty() {
         return Err("empty String".to_owned());
@@ -44,7 +44,7 @@ pub(crate) fn parse_double(text: &str) -> Result<f64, String> {
 }
 
 /// `BigDecimal.longValue` of a number of JSON: the lowest 64 bits of its integral part.
-pub(crate) fn wrapped_long(number: &str) -> Result<i64, String> {
+pub fn wrapped_long(number: &str) -> Result<i64, String> {
     if let Ok(value) = number.parse() {
         return Ok(value);
     }
@@ -73,16 +73,6 @@ pub(crate) fn wrapped_long(number: &str) -> Result<i64, String> {
     }
     let value = value.cast_signed();
     Ok(if is_negative { value.wrapping_neg() } else { value })
-}
-
-/// Whether KairosDB sees a number in a text.
-pub(crate) fn is_number(text: &str) -> bool {
-    let rest = text.strip_prefix(['+', '-', '.']).unwrap_or(text);
-    // A first point does not count, so `.1.2` is a number, which the parser of doubles refuses.
-    !rest.is_empty()
-        && !rest.ends_with('.')
-        && rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
-        && rest.bytes().filter(|byte| *byte == b'.').count() <= 1
 }
 
 fn for_input(text: &str) -> String {
@@ -157,16 +147,6 @@ mod tests {
             (".1.2", "multiple points"),
         ] {
             assert_eq!(parse_double(text), Err(error.to_owned()), "{text}");
-        }
-    }
-
-    #[test]
-    fn texts_of_digits_are_numbers() {
-        for text in ["7", "-7", "+7", "7.5", ".5", "-.5", ".1.2"] {
-            assert!(is_number(text), "{text}");
-        }
-        for text in ["", "+", "-", ".", "7.", "1.2.3", "1e5", "NaN", " 7", "7 ", "--7", "٣"] {
-            assert!(!is_number(text), "{text}");
         }
     }
 

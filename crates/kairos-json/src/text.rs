@@ -5,12 +5,12 @@
 
 use std::borrow::Cow;
 
-use super::fault::{Fault, Kind};
-use super::reader::Reader;
+use crate::fault::{Fault, Kind};
+use crate::reader::Reader;
 
 impl<'a> Reader<'a> {
     /// Passes spaces and comments, and the byte behind them, which it returns.
-    pub(super) fn visible(&mut self) -> Result<u8, Fault> {
+    pub(crate) fn visible(&mut self) -> Result<u8, Fault> {
         loop {
             let Some(&byte) = self.bytes.get(self.pos) else { return Err(self.end_of_input()) };
             self.pos += 1;
@@ -56,7 +56,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The text up to a quote, which is passed too.
-    pub(super) fn quoted(&mut self, quote: u8) -> Result<Cow<'a, str>, Fault> {
+    pub(crate) fn quoted(&mut self, quote: u8) -> Result<Cow<'a, str>, Fault> {
         let start = self.pos;
         if self.pass_run(quote)? == quote {
             return Ok(String::from_utf8_lossy(&self.bytes[start..self.pos - 1]));
@@ -125,7 +125,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A text without quotes.
-    pub(super) fn unquoted(&mut self) -> Result<Cow<'a, str>, Fault> {
+    pub(crate) fn unquoted(&mut self) -> Result<Cow<'a, str>, Fault> {
         let start = self.pos;
         while let Some(&byte) = self.bytes.get(self.pos)
             && self.is_literal(byte)?
