@@ -28,7 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("chunk", &["model"]),
     ("kairos", &["model"]),
     ("kairos-json", &[]),
-    ("kairos-query", &[]),
+    ("kairos-query", &["kairos-json"]),
     ("kairos-write", &["kairos-json"]),
     ("wire", &["model"]),
     ("storage", &["chunk", "model"]),

@@ -86,12 +86,15 @@ mod tests {
     #[test]
     fn longs_wrap_as_in_java() {
         // Computed by java.math.BigDecimal's definition: the integral part modulo 2^64.
-        let cases: [(&str, i64); 20] = [
+        let cases: [(&str, i64); 23] = [
             ("0", 0),
             ("-0", 0),
             ("7", 7),
             ("5.9", 5),
             ("-5.9", -5),
+            ("-12.9", -12),
+            ("5e-1", 0),
+            ("1.25e1", 12),
             ("0.999", 0),
             ("1e5", 100_000),
             ("1.5E+1", 15),
@@ -120,6 +123,7 @@ mod tests {
         let cases = [
             ("7.5", 7.5),
             (" 7.5\t", 7.5),
+            (" 1.5d ", 1.5),
             ("+.5", 0.5),
             ("1.", 1.0),
             ("1.0e3", 1000.0),
@@ -132,7 +136,7 @@ mod tests {
             assert_eq!(parse_double(text), Ok(value), "{text}");
         }
         assert_eq!(parse_double("-0.0").map(f64::to_bits), Ok((-0.0_f64).to_bits()));
-        assert!(parse_double("-NaN").is_ok_and(f64::is_nan));
+        assert!(["NaN", "-NaN"].iter().all(|text| parse_double(text).is_ok_and(f64::is_nan)));
         for (text, error) in [
             ("", "empty String"),
             (" ", "empty String"),
@@ -142,6 +146,8 @@ mod tests {
             ("1e", "For input string: \"1e\""),
             ("inf", "For input string: \"inf\""),
             ("nan", "For input string: \"nan\""),
+            ("infinity", "For input string: \"infinity\""),
+            ("1_0", "For input string: \"1_0\""),
             ("0x1p3", "For input string: \"0x1p3\""),
             ("1.2.3", "multiple points"),
             (".1.2", "multiple points"),

@@ -7,6 +7,8 @@ use crate::fault::{Fault, Kind};
 
 /// Characters from which on gson takes a number for a text: the length of its buffer.
 const MAX_NUMBER: usize = 1024;
+/// What a lenient text may begin with.
+const PREFIX: &[u8] = b")]}'\n";
 
 /// What comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,6 +180,15 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Takes what follows the document: nothing but spaces and comments.
+    pub fn end(&mut self) -> Result<(), Fault> {
+        match self.visible() {
+            Err(Fault { kind: Kind::End, .. }) => Ok(()),
+            Err(fault) => Err(fault),
+            Ok(_) => Err(self.not_strict()),
+        }
+    }
+
     /// The fault of a token of another type than the one that is wanted.
     pub(crate) fn unexpected(&self, wanted: &str, token: Token<'_>) -> Fault {
         let text = format!("Expected {wanted} but was {}{}", token.kind(), self.place());
@@ -204,10 +215,12 @@ impl<'a> Reader<'a> {
     pub(crate) fn check_lenient(&self) -> Result<(), Fault> {
         match self.leniency {
             Leniency::Lenient => Ok(()),
-            Leniency::Strict => {
-                Err(self.malformed("Use JsonReader.setLenient(true) to accept malformed JSON"))
-            }
+            Leniency::Strict => Err(self.not_strict()),
         }
+    }
+
+    fn not_strict(&self) -> Fault {
+        self.malformed("Use JsonReader.setLenient(true) to accept malformed JSON")
     }
 
     /// Whether a byte is a part of a text without quotes.
@@ -246,7 +259,7 @@ impl<'a> Reader<'a> {
     fn find(&mut self) -> Result<Token<'a>, Fault> {
         let scope = self.scope;
         match scope {
-            Scope::Document => {}
+            Scope::Document => self.skip_prefix()?,
             Scope::EmptyArray => self.scope = Scope::Array,
             Scope::Array => match self.visible()? {
                 b']' => return Ok(Token::EndArray),
@@ -268,6 +281,18 @@ impl<'a> Reader<'a> {
             }
         }
         self.find_value(scope)
+    }
+
+    /// Passes the prefix that keeps browsers from running the text as a script.
+    fn skip_prefix(&mut self) -> Result<(), Fault> {
+        if self.leniency == Leniency::Lenient {
+            self.visible()?;
+            self.pos -= 1;
+            if self.bytes[self.pos..].starts_with(PREFIX) {
+                self.pos += PREFIX.len();
+            }
+        }
+        Ok(())
     }
 
     fn find_name(&mut self, scope: Scope) -> Result<Token<'a>, Fault> {
@@ -407,4 +432,63 @@ impl<'a> Reader<'a> {
 
 fn digits(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|byte| byte.is_ascii_digit()).count()
+}
+
+#[cfg(test)]
+mod tests {
+    //! The texts and places of faults are tested with whole bodies and queries, in the crates that read them.
+
+    use super::*;
+
+    /// Reads an array of anything, and the end of the text.
+    fn read(text: &str, leniency: Leniency) -> Result<(), String> {
+        let mut reader = Reader::new(text.as_bytes(), 2);
+        reader.set_leniency(leniency);
+        let read = reader.begin_array().and_then(|()| {
+            while reader.has_next()? {
+                reader.skip_value()?;
+            }
+            reader.end_array()?;
+            reader.end()
+        });
+        read.map_err(|fault| fault.to_string())
+    }
+
+    #[test]
+    fn a_lenient_text_may_begin_with_a_prefix() {
+        assert_eq!(read(" // c\n )]}'\n[1] /* c */ # c", Leniency::Lenient), Ok(()));
+        let malformed = "com.google.gson.stream.MalformedJsonException: ";
+        let text = read(")]}'\n[1]", Leniency::Strict).expect_err("a fault");
+        let lenient = "Use JsonReader.setLenient(true) to accept malformed JSON";
+        assert_eq!(text, format!("{malformed}{lenient} at line 1 column 1"));
+        // Only once, and only all of it: any other is a text without quotes.
+        let state = "java.lang.IllegalStateException: Expected BEGIN_ARRAY but was STRING";
+        for (text, place) in
+            [(")]}'\n)]}'\n[1]", "line 2 column 1"), (")]}' [1]", "line 1 column 1")]
+        {
+            let fault = read(text, Leniency::Lenient).expect_err("a fault");
+            assert_eq!(fault, format!("{state} at {place}"));
+        }
+    }
+
+    #[test]
+    fn nothing_follows_the_end() {
+        assert_eq!(read("[] \n\t", Leniency::Strict), Ok(()));
+        for leniency in [Leniency::Strict, Leniency::Lenient] {
+            let fault = read("[] ü", leniency).expect_err("a fault");
+            assert!(fault.ends_with("accept malformed JSON at line 1 column 5"), "{fault}");
+        }
+        let fault = read("[] # c", Leniency::Strict).expect_err("a fault");
+        assert!(fault.ends_with("accept malformed JSON at line 1 column 5"), "{fault}");
+    }
+
+    #[test]
+    fn the_caller_limits_the_nesting() {
+        assert_eq!(read("[[],{\"a\":1},[2]]", Leniency::Strict), Ok(()));
+        for text in ["[[[", "[{\"a\":["] {
+            let fault = read(text, Leniency::Strict).expect_err("a fault");
+            let place = text.len() + 1;
+            assert_eq!(fault, format!("More than 2 levels of nesting at line 1 column {place}"));
+        }
+    }
 }

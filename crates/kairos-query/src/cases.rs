@@ -360,6 +360,14 @@ fn a_plan_has_absolute_times_and_defaults() {
     assert_eq!(Zone::UTC, Zone::Fixed(0));
 }
 
+#[test]
+fn a_number_that_java_refuses_is_0() {
+    for exponent in ["999999999999999999999", "-999999999999999999999"] {
+        let text = format!(r#"{{"start_absolute":1e{exponent},"metrics":[{{"name":"m"}}]}}"#);
+        assert_eq!(parse(&text, NOW, &Limits::default()).expect("valid").metrics[0].start, 0);
+    }
+}
+
 /// A metric, how many series there are, and which limit it exceeds.
 const LIMITED: &[(&str, usize, &str)] = &[
     (r#","aggregators":[{"name":"gaps"}]"#, 0, "gaps: more than 10, which is the limit max_gaps"),

@@ -1,4 +1,4 @@
-//! Texts as Java writes, reads and orders them, and as KairosDB's two JSON libraries quote them.
+//! Texts as Java writes and orders them, and as KairosDB's two JSON libraries quote them.
 //!
 //! Doubles are the shortest text that reads back as the same bits, as in Java since 19.
 
@@ -150,49 +150,6 @@ pub(crate) fn write_error(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// `Double.parseDouble`, without hexadecimal texts.
-pub(crate) fn parse_double(text: &str) -> Option<f64> {
-    let text = text.trim_matches(|c| c <= ' ');
-    match text.trim_start_matches(['+', '-']) {
-        "Infinity" | "NaN" => return text.parse().ok(),
-        _ => {}
-    }
-    let number = text.strip_suffix(['d', 'D', 'f', 'F']).unwrap_or(text);
-    let is_plain = number.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
-    number.parse().ok().filter(|_| is_plain)
-}
-
-/// The low 64 bits of a decimal number without its fraction, as `BigDecimal.longValue` has them. `text` is a number of
-/// JSON.
-pub(crate) fn low_bits(text: &str) -> i64 {
-    let (text, is_negative) = match text.strip_prefix('-') {
-        Some(rest) => (rest, true),
-        None => (text, false),
-    };
-    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
-    let exponent: i64 = exponent.parse().unwrap_or(if exponent.starts_with('-') {
-        i64::MIN / 2
-    } else {
-        i64::MAX / 2
-    });
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let length = (whole.len() as i64).saturating_add(exponent);
-    let mut bits = 0_u64;
-    let mut taken = 0_i64;
-    for digit in whole.bytes().chain(fraction.bytes()).take_while(|_| {
-        taken += 1;
-        taken <= length
-    }) {
-        bits = bits.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
-    }
-    // 10^64 has no low bits.
-    let zeros = length.saturating_sub((whole.len() + fraction.len()) as i64).clamp(0, 64);
-    for _ in 0..zeros {
-        bits = bits.wrapping_mul(10);
-    }
-    if is_negative { bits.wrapping_neg() as i64 } else { bits as i64 }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -233,25 +190,6 @@ mod tests {
             [2.0, -0.0, 1e7, 9_999_999.0, -3.0, 2.25, 1e-5].map(text),
             ["2", "-0", "1.0E7", "9999999", "-3", "2.25", "1.0E-5"]
         );
-    }
-
-    #[test]
-    fn numbers_are_read_as_in_java() {
-        assert_eq!(parse_double(" 1.5d "), Some(1.5));
-        assert_eq!(parse_double("-Infinity"), Some(f64::NEG_INFINITY));
-        assert!(parse_double("NaN").is_some_and(f64::is_nan));
-        assert!(
-            ["", "inf", "nan", "0x1p3", "1_0", "infinity"]
-                .iter()
-                .all(|text| parse_double(text).is_none())
-        );
-        assert_eq!(low_bits("99999999999999999999"), 7_766_279_631_452_241_919);
-        assert_eq!(low_bits("1e5"), 100_000);
-        assert_eq!(low_bits("-12.9"), -12);
-        assert_eq!(low_bits("1.25e1"), 12);
-        assert_eq!(low_bits("5e-1"), 0);
-        assert_eq!(low_bits("1e999999999999999999999"), 0);
-        assert_eq!(low_bits("1e-999999999999999999999"), 0);
     }
 
     #[test]

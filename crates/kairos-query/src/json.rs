@@ -1,11 +1,12 @@
-//! The JSON of queries, as lenient as Gson 2.2.4 is for KairosDB: names without quotes, single quotes, comments, `=`
-//! and `;` are read, and numbers keep their text.
+//! The JSON of a query as a tree, in which numbers keep their text.
 //!
-//! Errors are Gson's, with line and column. Depth is limited, and memory is at most a small multiple of the text.
-//! Lone surrogates in escapes become U+FFFD.
+//! It is read as Gson does, and errors are Gson's, with line and column. Depth is limited, and memory is at most a
+//! small multiple of the text.
 
 use std::collections::HashMap;
 use std::fmt::Write;
+
+use promkairos_kairos_json::{Fault, Kind, Leniency, Reader, Scalar, Token};
 
 use crate::error::QueryError;
 use crate::limits::exceeded;
@@ -24,6 +25,36 @@ pub(crate) enum Json {
 }
 
 impl Json {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Fault> {
+        Ok(match reader.peek()? {
+            Token::BeginArray => {
+                reader.begin_array()?;
+                let mut list = Vec::new();
+                while reader.has_next()? {
+                    list.push(Self::read(reader)?);
+                }
+                reader.end_array()?;
+                Self::List(list)
+            }
+            Token::BeginObject => {
+                reader.begin_object()?;
+                let mut members = Vec::new();
+                while reader.has_next()? {
+                    let name = reader.name()?.into_owned();
+                    members.push((name, Self::read(reader)?));
+                }
+                reader.end_object()?;
+                Self::Object(unique(members))
+            }
+            _ => match reader.scalar()? {
+                Scalar::Null => Self::Null,
+                Scalar::Bool(value) => Self::Bool(value),
+                Scalar::Number { text, .. } => Self::Number(text.to_owned()),
+                Scalar::Text(text) => Self::Text(text.into_owned()),
+            },
+        })
+    }
+
     /// A member, if this is an object.
     pub(crate) fn get(&self, name: &str) -> Option<&Json> {
         match self {
@@ -98,245 +129,26 @@ fn quote(out: &mut String, text: &str) {
 
 /// Reads a whole text. An empty text is null.
 pub(crate) fn read(text: &str, max_nesting: usize) -> Result<Json, QueryError> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut reader = Reader { text, at: 0, left: max_nesting, max_nesting };
-    let Some(first) = reader.skip_to_token()? else { return Ok(Json::Null) };
-    reader.at -= first.len_utf8();
-    if reader.rest().starts_with(")]}'\n") {
-        reader.at += 5;
-    }
-    let value = reader.value(Within::Document)?;
-    if value != Json::Null && reader.skip_to_token()?.is_some() {
-        return Err(reader.malformed("Use JsonReader.setLenient(true) to accept malformed JSON"));
+    document(text, max_nesting).map_err(|fault| match fault.kind {
+        Kind::Depth => {
+            exceeded("objects and lists in each other", max_nesting as u64, "max_nesting")
+        }
+        _ => QueryError::Json(fault.to_string()),
+    })
+}
+
+fn document(text: &str, max_nesting: usize) -> Result<Json, Fault> {
+    let mut reader = Reader::new(text.as_bytes(), max_nesting);
+    reader.set_leniency(Leniency::Lenient);
+    let value = match reader.peek() {
+        Ok(_) => Json::read(&mut reader)?,
+        Err(Fault { kind: Kind::End, .. }) => return Ok(Json::Null),
+        Err(fault) => return Err(fault),
+    };
+    if value != Json::Null {
+        reader.end()?;
     }
     Ok(value)
-}
-
-/// Where a value stands.
-#[derive(Clone, Copy, PartialEq)]
-enum Within {
-    Document,
-    List,
-    Object,
-}
-
-struct Reader<'a> {
-    text: &'a str,
-    at: usize,
-    /// How many levels may still be opened.
-    left: usize,
-    max_nesting: usize,
-}
-
-impl<'a> Reader<'a> {
-    fn rest(&self) -> &'a str {
-        &self.text[self.at..]
-    }
-
-    fn next(&mut self) -> Option<char> {
-        let c = self.rest().chars().next()?;
-        self.at += c.len_utf8();
-        Some(c)
-    }
-
-    fn skip_while(&mut self, skips: impl Fn(char) -> bool) -> &'a str {
-        let rest = self.rest();
-        let end = rest.find(|c| !skips(c)).unwrap_or(rest.len());
-        self.at += end;
-        &rest[..end]
-    }
-
-    /// The first character after spaces and comments, which is passed.
-    fn skip_to_token(&mut self) -> Result<Option<char>, QueryError> {
-        loop {
-            self.skip_while(|c| matches!(c, ' ' | '\t' | '\r' | '\n'));
-            let rest = self.rest();
-            if rest.starts_with('#') || rest.starts_with("//") {
-                self.skip_while(|c| c != '\n' && c != '\r');
-            } else if let Some(comment) = rest.strip_prefix("/*") {
-                let Some(end) = comment.find("*/") else {
-                    self.at = self.text.len();
-                    return Err(self.malformed("Unterminated comment"));
-                };
-                self.at += end + 4;
-            } else {
-                return Ok(self.next());
-            }
-        }
-    }
-
-    fn token(&mut self) -> Result<char, QueryError> {
-        self.skip_to_token()?.ok_or_else(|| self.error("java.io.EOFException", "End of input"))
-    }
-
-    fn value(&mut self, within: Within) -> Result<Json, QueryError> {
-        match self.token()? {
-            ']' | ';' | ',' if within == Within::List => {
-                self.at -= 1;
-                Ok(Json::Null)
-            }
-            ']' | ';' | ',' => Err(self.malformed("Unexpected value")),
-            c @ ('"' | '\'') => Ok(Json::Text(self.quoted(c)?)),
-            '[' => self.deeper(Self::list),
-            '{' => self.deeper(Self::object),
-            c => {
-                self.at -= c.len_utf8();
-                match self.skip_while(is_literal) {
-                    "" => Err(self.malformed("Expected value")),
-                    word if word.eq_ignore_ascii_case("true") => Ok(Json::Bool(true)),
-                    word if word.eq_ignore_ascii_case("false") => Ok(Json::Bool(false)),
-                    word if word.eq_ignore_ascii_case("null") => Ok(Json::Null),
-                    word if is_number(word) => Ok(Json::Number(word.to_owned())),
-                    word => Ok(Json::Text(word.to_owned())),
-                }
-            }
-        }
-    }
-
-    fn deeper(
-        &mut self,
-        read: impl Fn(&mut Self) -> Result<Json, QueryError>,
-    ) -> Result<Json, QueryError> {
-        self.left = self.left.checked_sub(1).ok_or_else(|| {
-            exceeded("objects and lists in each other", self.max_nesting as u64, "max_nesting")
-        })?;
-        let value = read(self);
-        self.left += 1;
-        value
-    }
-
-    fn list(&mut self) -> Result<Json, QueryError> {
-        let mut list = Vec::new();
-        match self.token()? {
-            ']' => return Ok(Json::List(list)),
-            c => self.at -= c.len_utf8(),
-        }
-        loop {
-            list.push(self.value(Within::List)?);
-            match self.token()? {
-                ']' => return Ok(Json::List(list)),
-                ',' | ';' => {}
-                _ => return Err(self.malformed("Unterminated array")),
-            }
-        }
-    }
-
-    fn object(&mut self) -> Result<Json, QueryError> {
-        let mut members = Vec::new();
-        loop {
-            let name = match self.token()? {
-                '}' if members.is_empty() => return Ok(Json::Object(members)),
-                '}' => return Err(self.malformed("Expected name")),
-                c @ ('"' | '\'') => self.quoted(c)?,
-                c => {
-                    self.at -= c.len_utf8();
-                    match self.skip_while(is_literal) {
-                        "" => return Err(self.malformed("Expected name")),
-                        word => word.to_owned(),
-                    }
-                }
-            };
-            match self.token()? {
-                ':' => {}
-                '=' if self.rest().starts_with('>') => self.at += 1,
-                '=' => {}
-                _ => return Err(self.malformed("Expected ':'")),
-            }
-            members.push((name, self.value(Within::Object)?));
-            match self.token()? {
-                '}' => return Ok(Json::Object(unique(members))),
-                ',' | ';' => {}
-                _ => return Err(self.malformed("Unterminated object")),
-            }
-        }
-    }
-
-    fn quoted(&mut self, quote: char) -> Result<String, QueryError> {
-        let mut text = String::new();
-        loop {
-            text.push_str(self.skip_while(|c| c != quote && c != '\\'));
-            match self.next() {
-                None => return Err(self.malformed("Unterminated string")),
-                Some('\\') => text.push(self.escaped()?),
-                Some(_) => return Ok(text),
-            }
-        }
-    }
-
-    fn escaped(&mut self) -> Result<char, QueryError> {
-        Ok(match self.next() {
-            None => return Err(self.malformed("Unterminated escape sequence")),
-            Some('u') => {
-                let high = self.unit()?;
-                match (0xd800..0xdc00).contains(&high) && self.rest().starts_with("\\u") {
-                    false => char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER),
-                    true => {
-                        let before = self.at;
-                        self.at += 2;
-                        let low = self.unit()?;
-                        if !(0xdc00..0xe000).contains(&low) {
-                            self.at = before;
-                            return Ok(char::REPLACEMENT_CHARACTER);
-                        }
-                        let code = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
-                        char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER)
-                    }
-                }
-            }
-            Some('t') => '\t',
-            Some('b') => '\u{8}',
-            Some('n') => '\n',
-            Some('r') => '\r',
-            Some('f') => '\u{c}',
-            Some(other) => other,
-        })
-    }
-
-    /// Four hexadecimal digits.
-    fn unit(&mut self) -> Result<u32, QueryError> {
-        let Some(digits) = self.rest().get(..4) else {
-            return Err(self.malformed("Unterminated escape sequence"));
-        };
-        if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return Err(QueryError::Json(format!("java.lang.NumberFormatException: \\u{digits}")));
-        }
-        self.at += 4;
-        Ok(u32::from_str_radix(digits, 16).unwrap_or_default())
-    }
-
-    fn malformed(&self, message: &str) -> QueryError {
-        self.error("com.google.gson.stream.MalformedJsonException", message)
-    }
-
-    fn error(&self, class: &str, message: &str) -> QueryError {
-        let before = &self.text[..self.at];
-        let line = 1 + before.matches('\n').count();
-        let start = before.rfind('\n').map_or(0, |at| at + 1);
-        let column = 1 + before[start..].encode_utf16().count();
-        QueryError::Json(format!("{class}: {message} at line {line} column {column}"))
-    }
-}
-
-fn is_literal(c: char) -> bool {
-    !"/\\;#={}[]:, \t\u{c}\r\n".contains(c)
-}
-
-/// Whether a word is a number of JSON.
-fn is_number(word: &str) -> bool {
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let word = word.strip_prefix('-').unwrap_or(word);
-    let (mantissa, exponent) = match word.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
-        None => (word, None),
-    };
-    let (whole, fraction) = match mantissa.split_once('.') {
-        Some((whole, fraction)) => (whole, Some(fraction)),
-        None => (mantissa, None),
-    };
-    digits(whole)
-        && (whole == "0" || !whole.starts_with('0'))
-        && fraction.is_none_or(digits)
-        && exponent.is_none_or(|text| digits(text.strip_prefix(['+', '-']).unwrap_or(text)))
 }
 
 fn unique(members: Vec<(String, Json)>) -> Vec<(String, Json)> {

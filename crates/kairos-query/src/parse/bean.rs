@@ -2,8 +2,9 @@
 //!
 //! `None` is null. Where KairosDB answers 500, the text here names the property.
 
+use promkairos_kairos_json::java;
+
 use crate::error::QueryError;
-use crate::java_text;
 use crate::json::Json;
 use crate::time::{Sampling, TimeUnit, Zone};
 
@@ -49,10 +50,9 @@ impl<'a> Bean<'a> {
     pub(super) fn long(self) -> Result<Option<i64>, QueryError> {
         match self.value {
             Json::Null => Ok(None),
-            Json::Number(text) => {
-                Ok(Some(text.parse().unwrap_or_else(|_| java_text::low_bits(text))))
-            }
-            Json::Text(text) => text.parse().map(Some).map_err(|_| no_number(text)),
+            // Java refuses the exponents that are beyond an `int`.
+            Json::Number(text) => Ok(Some(java::wrapped_long(text).unwrap_or_default())),
+            Json::Text(text) => java::parse_long(text).map(Some).map_err(no_number),
             _ => Err(self.expected("NUMBER")),
         }
     }
@@ -60,7 +60,7 @@ impl<'a> Bean<'a> {
     /// `int`.
     pub(super) fn int(self) -> Result<Option<i32>, QueryError> {
         match self.value {
-            Json::Text(text) => text.parse().map(Some).map_err(|_| no_number(text)),
+            Json::Text(text) => java::parse_int(text).map(Some).map_err(no_number),
             // Java takes the low bits too.
             _ => Ok(self.long()?.map(|value| value as i32)),
         }
@@ -71,12 +71,7 @@ impl<'a> Bean<'a> {
         match self.value {
             Json::Null => Ok(None),
             Json::Number(text) | Json::Text(text) => {
-                let value = java_text::parse_double(text);
-                let message = || match text.trim() {
-                    "" => "empty String".to_owned(),
-                    text => format!("For input string: \"{text}\""),
-                };
-                value.map(Some).ok_or_else(|| self.invalid(&message()))
+                java::parse_double(text).map(Some).map_err(|message| self.invalid(&message))
             }
             _ => Err(self.expected("NUMBER")),
         }
@@ -255,6 +250,6 @@ impl<'a> Bean<'a> {
     }
 }
 
-fn no_number(text: &str) -> QueryError {
-    QueryError::Json(format!("java.lang.NumberFormatException: For input string: \"{text}\""))
+fn no_number(message: String) -> QueryError {
+    QueryError::Json(format!("java.lang.NumberFormatException: {message}"))
 }
