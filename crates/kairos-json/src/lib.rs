@@ -1,4 +1,5 @@
-//! JSON as gson 2.2.4 reads it for KairosDB 1.3.0-1, over a slice, and numbers as Java reads them.
+//! JSON as gson 2.2.4 reads it for KairosDB 1.3.0-1, over a slice; numbers as Java reads them; and the JSON
+//! of an answer with errors.
 //!
 //! The tokens, the places of errors and the texts are those of gson, since KairosDB's answers have them. The caller
 //! limits the nesting. Memory is used only for texts with escapes, and a byte for each level that is open.
@@ -20,12 +21,14 @@
 //! # Ok::<(), promkairos_kairos_json::Fault>(())
 //! ```
 
+mod error_answer;
 mod fault;
 pub mod java;
 mod reader;
 mod text;
 mod typed;
 
+pub use error_answer::error_answer;
 pub use fault::{Fault, Kind};
 pub use reader::{Leniency, Reader, Token};
 pub use typed::Scalar;

@@ -3,6 +3,8 @@
 //! An answer with an error has nothing of the points: the caller drops what was written and answers with
 //! [`render_errors`].
 
+use promkairos_kairos_json::error_answer;
+
 use crate::error::QueryError;
 use crate::eval::{self, Context, Group, GroupResult, Saved};
 use crate::java_text::{self, JavaText};
@@ -31,13 +33,7 @@ pub fn render_names<'n>(names: impl IntoIterator<Item = &'n str>) -> Vec<u8> {
 
 /// The answer to a query that failed.
 pub fn render_errors(messages: &[String]) -> Vec<u8> {
-    let mut out = b"{\"errors\":[".to_vec();
-    for (at, message) in messages.iter().enumerate() {
-        out.extend_from_slice(if at == 0 { b"" } else { b"," });
-        java_text::write_error(&mut out, message);
-    }
-    out.extend_from_slice(b"]}");
-    out
+    error_answer(messages.iter().map(String::as_str)).into_bytes()
 }
 
 impl<'a> Answer<'a> {

@@ -1,4 +1,4 @@
-//! Texts as Java writes and orders them, and as KairosDB's two JSON libraries quote them.
+//! Texts as Java writes and orders them, and as org.json quotes them.
 //!
 //! Doubles are the shortest text that reads back as the same bits, as in Java since 19.
 
@@ -130,26 +130,6 @@ pub(crate) fn write_text(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// A string in quotes, as Jackson writes it: in errors.
-pub(crate) fn write_error(out: &mut Vec<u8>, text: &str) {
-    out.push(b'"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend([b'\\', c as u8]),
-            '\u{8}' => out.extend(b"\\b"),
-            '\t' => out.extend(b"\\t"),
-            '\n' => out.extend(b"\\n"),
-            '\u{c}' => out.extend(b"\\f"),
-            '\r' => out.extend(b"\\r"),
-            '\0'..='\x1f' => {
-                out.extend(format!("\\u{:04X}", c as u32).into_bytes());
-            }
-            _ => out.extend(c.encode_utf8(&mut [0; 4]).as_bytes()),
-        }
-    }
-    out.push(b'"');
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,12 +179,9 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_quoted_as_by_each_library() {
+    fn texts_are_quoted_as_by_org_json() {
         let mut out = Vec::new();
         write_text(&mut out, "a\"\\</b>\u{1}\u{85}\u{2028}ü/");
         assert_eq!(String::from_utf8(out).expect("valid"), r#""a\"\\<\/b>\u0001\u0085\u2028ü/""#);
-        let mut out = Vec::new();
-        write_error(&mut out, "'</b>\u{1f}\u{85}ü");
-        assert_eq!(String::from_utf8(out).expect("valid"), "\"'</b>\\u001F\u{85}ü\"");
     }
 }

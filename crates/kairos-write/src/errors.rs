@@ -1,9 +1,11 @@
-//! The errors of a body, and the JSON that KairosDB answers with.
+//! The errors of a body.
 //!
 //! At most [`MAX_ERRORS`] texts of [`MAX_ERROR_BYTES`] together are kept, and all are counted: a body of bad points
 //! must not become a larger answer. KairosDB keeps all of them.
 
 use std::fmt::{self, Write};
+
+use promkairos_kairos_json::error_answer;
 
 /// Error texts that are kept for one body.
 pub const MAX_ERRORS: usize = 1000;
@@ -71,62 +73,9 @@ impl Write for Kept {
     }
 }
 
-/// The body of an error answer: `{"errors":[...]}`.
-pub fn error_answer<'e>(texts: impl IntoIterator<Item = &'e str>) -> String {
-    let mut json = String::from("{\"errors\":[");
-    for (at, text) in texts.into_iter().enumerate() {
-        if at > 0 {
-            json.push(',');
-        }
-        json.push('"');
-        text.chars().for_each(|c| push_escaped(&mut json, c));
-        json.push('"');
-    }
-    json.push_str("]}");
-    json
-}
-
-/// As Jackson writes it: nothing above the control characters of ASCII is escaped.
-fn push_escaped(json: &mut String, c: char) {
-    const HEX: [char; 16] =
-        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F'];
-    let short = match c {
-        '"' | '\\' => c,
-        '\u{8}' => 'b',
-        '\t' => 't',
-        '\n' => 'n',
-        '\u{c}' => 'f',
-        '\r' => 'r',
-        '\0'..='\u{1f}' => {
-            json.push_str("\\u00");
-            json.extend([HEX[c as usize >> 4], HEX[c as usize & 15]]);
-            return;
-        }
-        _ => return json.push(c),
-    };
-    json.extend(['\\', short]);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn texts_are_escaped_as_by_jackson() {
-        let cases = [
-            ("", r#"{"errors":[""]}"#),
-            (
-                "a \"b\" \\ / ü \u{7f}\u{2028}😀",
-                "{\"errors\":[\"a \\\"b\\\" \\\\ / ü \u{7f}\u{2028}😀\"]}",
-            ),
-            ("\u{8}\t\n\u{c}\r\0\u{1f}", r#"{"errors":["\b\t\n\f\r\u0000\u001F"]}"#),
-        ];
-        for (text, json) in cases {
-            assert_eq!(error_answer([text]), json);
-        }
-        assert_eq!(error_answer(["a", "b"]), r#"{"errors":["a","b"]}"#);
-        assert_eq!(error_answer([]), r#"{"errors":[]}"#);
-    }
 
     #[test]
     fn errors_beyond_the_limit_are_counted() {

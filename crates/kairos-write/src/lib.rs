@@ -23,6 +23,7 @@ mod point;
 pub mod telnet;
 
 pub use datapoints::{Answer, MAX_DEPTH, Status, parse_datapoints};
-pub use errors::{Errors, MAX_ERROR_BYTES, MAX_ERRORS, error_answer};
+pub use errors::{Errors, MAX_ERROR_BYTES, MAX_ERRORS};
 pub use point::{MAX_TAGS, Metric, Tag, Value, Visitor};
+pub use promkairos_kairos_json::error_answer;
 pub use telnet::{Command, LineError, parse_line};
