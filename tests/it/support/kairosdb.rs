@@ -116,6 +116,11 @@ impl KairosDb {
         Self { keyspace, url, run, http: http.expect("a client") }
     }
 
+    /// The URL of a path of its API.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.url)
+    }
+
     /// Sends points of one series; `data_type` is `long`, `double` or `string`. They can be
     /// queried a little later.
     pub(crate) async fn ingest(
@@ -186,13 +191,13 @@ impl KairosDb {
 
     /// Deletes a metric.
     pub(crate) async fn delete(&self, metric: &str) {
-        let request = self.http.delete(format!("{}/metric/{metric}", self.url));
+        let request = self.http.delete(self.url(&format!("/metric/{metric}")));
         let response = request.send().await.expect("it answers");
         assert_eq!(response.status().as_u16(), 204, "{metric}");
     }
 
     async fn post(&self, path: &str, body: &Json) -> (u16, String) {
-        let request = self.http.post(format!("{}{path}", self.url));
+        let request = self.http.post(self.url(path));
         let request = request.header("Content-Type", "application/json").body(body.to_string());
         let response = request.send().await.expect("it answers");
         (response.status().as_u16(), response.text().await.expect("a body"))
