@@ -9,5 +9,6 @@ mod expiry;
 mod faults;
 mod leaving;
 mod points;
+mod queries;
 mod read_cache;
 mod series_cache;
