@@ -250,6 +250,19 @@ impl<'a> Bean<'a> {
     }
 }
 
+/// Where gson reads a number, the text names the class of the exception that it wraps.
+const NO_NUMBER: &str = "java.lang.NumberFormatException: ";
+
 fn no_number(message: String) -> QueryError {
-    QueryError::Json(format!("java.lang.NumberFormatException: {message}"))
+    QueryError::Json(format!("{NO_NUMBER}{message}"))
+}
+
+impl QueryError {
+    /// Where KairosDB takes a number out of the tree itself, nothing wraps the exception.
+    pub(super) fn without_class(self) -> Self {
+        match self {
+            Self::Json(text) => Self::Json(text.replacen(NO_NUMBER, "", 1)),
+            other => other,
+        }
+    }
 }

@@ -33,7 +33,7 @@ fn read_tag(feature: &Feature<'_>) -> Result<GroupBy, QueryError> {
 }
 
 fn read_time(feature: &Feature<'_>, mut start: i64) -> Result<GroupBy, QueryError> {
-    let (mut range_size, mut group_count) = (None, 0);
+    let (mut range_size, mut group_count): (Option<Sampling>, _) = (None, 0);
     for bean in feature.properties() {
         match bean.property {
             "range_size" => range_size = Some(bean.required(bean.sampling()?)?),
@@ -42,10 +42,16 @@ fn read_time(feature: &Feature<'_>, mut start: i64) -> Result<GroupBy, QueryErro
             other => return Err(no_setter(feature, other, "TimeGroupBy")),
         }
     }
-    let range_size: Sampling = required(feature, "rangeSize", range_size)?;
+    let mut wrong = Vec::new();
     if group_count < 1 {
-        return Err(invalid(feature, "groupCount must be greater than or equal to 1"));
+        wrong.push(violation(feature, "groupCount must be greater than or equal to 1"));
     }
+    let Some(range_size) = range_size.filter(|_| wrong.is_empty()) else {
+        if range_size.is_none() {
+            wrong.push(violation(feature, "rangeSize may not be null"));
+        }
+        return Err(QueryError::Invalid(wrong));
+    };
     // Of months KairosDB does not use the value.
     if range_size.value == 0 && range_size.unit != TimeUnit::Months {
         return Err(invalid(feature, "range_size.value must be greater than 0"));
@@ -92,6 +98,10 @@ fn required<T>(feature: &Feature<'_>, field: &str, value: Option<T>) -> Result<T
     value.ok_or_else(|| invalid(feature, &format!("{field} may not be null")))
 }
 
-fn invalid(feature: &Feature<'_>, violation: &str) -> QueryError {
-    QueryError::Invalid(vec![format!("{}.{violation}", feature.context)])
+fn invalid(feature: &Feature<'_>, text: &str) -> QueryError {
+    QueryError::Invalid(vec![violation(feature, text)])
+}
+
+fn violation(feature: &Feature<'_>, text: &str) -> String {
+    format!("{}.{text}", feature.context)
 }

@@ -82,7 +82,7 @@ fn read_own(json: &Json, context: &str) -> Result<MetricQuery, QueryError> {
     };
     let tags = json.get("tags").map(|tags| read_tags(tags, context)).transpose()?;
     let limit = match member("limit") {
-        Some(bean) => bean.required(bean.int()?)?,
+        Some(bean) => bean.required(bean.int().map_err(QueryError::without_class)?)?,
         None => 0,
     };
     let name = match name {

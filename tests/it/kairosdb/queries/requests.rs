@@ -141,7 +141,7 @@ const BAD_METRICS: [&str; 37] = [
     r#","group_by":[{"name":"tag","tags":[]}]"#,
     r#","group_by":[{"name":"tag","tag":["host"]}]"#,
     r#","group_by":[{"name":"value"}]"#,
-    r#","group_by":[{"name":"time"}]"#,
+    r#","group_by":[{"name":"time","group_count":1}]"#,
     r#","group_by":[{"name":"time","range_size":{"value":-1,"unit":"days"}}]"#,
     r#","aggregators":{}"#,
     r#","aggregators":[{}]"#,
