@@ -23,7 +23,7 @@ use promkairos_promql::quoted_bytes;
 use promkairos_storage::{Limited, ListSize, Listed, SeriesQuery, SharedStore, StoreError};
 
 /// The setting that limits the number of results.
-const RESULTS: &str = "max-label-results";
+pub(super) const RESULTS: &str = "max-label-results";
 /// The setting that limits their bytes.
 pub(super) const SIZE: &str = "max-label-results-size";
 /// Approximate memory of a list item without its text.

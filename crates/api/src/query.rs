@@ -13,11 +13,11 @@ use tracing::{Instrument, Span, info_span};
 
 use super::error::ApiError;
 use super::parameters::Parameters;
-use super::query_request::{expression, options, reached, steps, wanted};
+use super::query_request::{Kind, expression, options, reached, steps, wanted};
 use super::state::{AppState, SharedState};
 use super::{json, parse_query, query_result, slow};
 use promkairos_promql::{Cost, QueryError, QueryOptions, QueryResult, Steps};
-use promkairos_telemetry::{self as telemetry, QueryKind, QueryOutcome, RunningQuery};
+use promkairos_telemetry::{self as telemetry, QueryOutcome, RunningQuery};
 
 /// `/api/v1/query`, parameters `query`, `time`, `timeout`, `limit`, `lookback_delta`, `stats`.
 pub(super) async fn query(
@@ -25,7 +25,7 @@ pub(super) async fn query(
     headers: HeaderMap,
     parameters: Parameters,
 ) -> Response {
-    json::respond(answer(&state, &headers, &parameters, QueryKind::Instant).await)
+    json::respond(answer(&state, &headers, &parameters, Kind::Instant).await)
 }
 
 /// `/api/v1/query_range`; parameters like `query`, but `start`, `end` and `step` instead of `time`.
@@ -34,7 +34,7 @@ pub(super) async fn query_range(
     headers: HeaderMap,
     parameters: Parameters,
 ) -> Response {
-    json::respond(answer(&state, &headers, &parameters, QueryKind::Range).await)
+    json::respond(answer(&state, &headers, &parameters, Kind::Range).await)
 }
 
 /// `/api/v1/format_query`, parameter `query`.
@@ -59,7 +59,7 @@ async fn answer(
     state: &AppState,
     headers: &HeaderMap,
     parameters: &Parameters,
-    kind: QueryKind,
+    kind: Kind,
 ) -> Result<Response, ApiError> {
     let limit = parameters.limit()?;
     let steps = steps(state, parameters, kind)?;
@@ -72,8 +72,8 @@ async fn answer(
     let engine = &evaluator.engine;
     let evaluation = async {
         match kind {
-            QueryKind::Instant => engine.instant(store, &expr, steps.start, &options).await,
-            QueryKind::Range => engine.range(store, &expr, steps, &options).await,
+            Kind::Instant => engine.instant(store, &expr, steps.start, &options).await,
+            Kind::Range => engine.range(store, &expr, steps, &options).await,
         }
     };
     let asked = Asked { query, kind, steps, cost: &options.cost };
@@ -84,7 +84,7 @@ async fn answer(
 /// A query with its kind and its steps.
 struct Asked<'a> {
     query: &'a str,
-    kind: QueryKind,
+    kind: Kind,
     steps: Steps,
     cost: &'a Cost,
 }
@@ -136,14 +136,14 @@ struct UnderWay<'a> {
 impl<'a> UnderWay<'a> {
     /// Starts the count and the clock.
     fn new(state: &'a AppState, asked: Asked<'a>) -> Self {
-        let running = state.metrics.queries.begin(asked.kind);
+        let running = state.metrics.queries.begin(asked.kind.into());
         let end = ": the client went away".to_owned();
         Self { state, asked, running, start: Instant::now(), end }
     }
 
     /// Notes the result.
     fn ended(&mut self, result: &Result<QueryResult, QueryError>) {
-        self.running.ended(outcome(result));
+        self.running.ended(result.as_ref().map_or_else(outcome, |_| QueryOutcome::Ok));
         self.end = result.as_ref().err().map(|error| format!(": {error}")).unwrap_or_default();
     }
 }
@@ -172,19 +172,17 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-fn outcome(result: &Result<QueryResult, QueryError>) -> QueryOutcome {
-    match result {
-        Ok(_) => QueryOutcome::Ok,
-        Err(QueryError::Invalid(_) | QueryError::Execution(_)) => QueryOutcome::Failed,
-        Err(
-            QueryError::TooManySamples { .. }
-            | QueryError::TooCostly { .. }
-            | QueryError::Limit { .. }
-            | QueryError::Busy { .. },
-        ) => QueryOutcome::Limited,
-        Err(QueryError::TimedOut { .. }) => QueryOutcome::TimedOut,
-        Err(QueryError::Canceled) => QueryOutcome::Canceled,
-        Err(QueryError::Store(_)) => QueryOutcome::Store,
+/// How a query ended that failed.
+pub(super) fn outcome(error: &QueryError) -> QueryOutcome {
+    match error {
+        QueryError::Invalid(_) | QueryError::Execution(_) => QueryOutcome::Failed,
+        QueryError::TooManySamples { .. }
+        | QueryError::TooCostly { .. }
+        | QueryError::Limit { .. }
+        | QueryError::Busy { .. } => QueryOutcome::Limited,
+        QueryError::TimedOut { .. } => QueryOutcome::TimedOut,
+        QueryError::Canceled => QueryOutcome::Canceled,
+        QueryError::Store(_) => QueryOutcome::Store,
     }
 }
 

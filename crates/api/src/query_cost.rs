@@ -9,12 +9,11 @@ use axum::response::Response;
 use super::error::ApiError;
 use super::json;
 use super::parameters::Parameters;
-use super::query_request::{expression, options, reached, steps, wanted};
+use super::query_request::{Kind, expression, options, reached, steps, wanted};
 use super::query_result::{Figures, stats_warning};
 use super::slow::Watch;
 use super::state::{AppState, SharedState};
 use promkairos_promql::Estimate;
-use promkairos_telemetry::QueryKind;
 
 /// `/api/v1/query_cost`; parameters like `query`.
 pub(super) async fn query_cost(
@@ -23,7 +22,7 @@ pub(super) async fn query_cost(
     parameters: Parameters,
 ) -> Response {
     let _watch = Watch::new(&state, "/api/v1/query_cost", parameters.shown());
-    respond(&parameters, estimate(&state, &headers, &parameters, QueryKind::Instant).await)
+    respond(&parameters, estimate(&state, &headers, &parameters, Kind::Instant).await)
 }
 
 /// `/api/v1/query_range_cost`; parameters like `query_range`.
@@ -33,7 +32,7 @@ pub(super) async fn query_range_cost(
     parameters: Parameters,
 ) -> Response {
     let _watch = Watch::new(&state, "/api/v1/query_range_cost", parameters.shown());
-    respond(&parameters, estimate(&state, &headers, &parameters, QueryKind::Range).await)
+    respond(&parameters, estimate(&state, &headers, &parameters, Kind::Range).await)
 }
 
 /// The estimate of a query of this kind; counts a limit that it exceeds.
@@ -41,7 +40,7 @@ async fn estimate(
     state: &AppState,
     headers: &HeaderMap,
     parameters: &Parameters,
-    kind: QueryKind,
+    kind: Kind,
 ) -> Result<Estimate, ApiError> {
     parameters.limit()?;
     wanted(parameters)?;
@@ -52,8 +51,8 @@ async fn estimate(
     let evaluator = state.evaluator();
     let engine = &evaluator.engine;
     let estimate = match kind {
-        QueryKind::Instant => engine.estimate_instant(store, &expr, steps.start, &options).await,
-        QueryKind::Range => engine.estimate_range(store, &expr, steps, &options).await,
+        Kind::Instant => engine.estimate_instant(store, &expr, steps.start, &options).await,
+        Kind::Range => engine.estimate_range(store, &expr, steps, &options).await,
     };
     Ok(estimate.inspect_err(|error| reached(state, error))?)
 }

@@ -31,13 +31,31 @@ const MAX_POINTS: i128 = 11_000;
 const BAD_STEP: &str =
     "zero or negative query resolution step widths are not accepted. Try a positive integer";
 
+/// The two kinds of queries of PromQL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// At one time.
+    Instant,
+    /// At many times.
+    Range,
+}
+
+impl From<Kind> for QueryKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Instant => Self::Instant,
+            Kind::Range => Self::Range,
+        }
+    }
+}
+
 /// The steps of a query of this kind.
 pub(super) fn steps(
     state: &AppState,
     parameters: &Parameters,
-    kind: QueryKind,
+    kind: Kind,
 ) -> Result<Steps, ApiError> {
-    if kind == QueryKind::Range {
+    if kind == Kind::Range {
         return range_steps(parameters);
     }
     let time = parameters.time("time")?;

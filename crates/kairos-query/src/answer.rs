@@ -3,11 +3,13 @@
 //! An answer with an error has nothing of the points: the caller drops what was written and answers with
 //! [`render_errors`].
 
+use std::borrow::Borrow;
+
 use promkairos_kairos_json::error_answer;
 
 use crate::error::QueryError;
 use crate::eval::{self, Context, Group, GroupResult, Saved};
-use crate::java_text::{self, JavaText};
+use crate::java_text;
 use crate::limits::Limits;
 use crate::meter::Meter;
 use crate::plan::{GroupBy, MetricQuery};
@@ -72,17 +74,25 @@ impl<'a> Answer<'a> {
     }
 
     /// Writes the tags of a metric, for `query/tags`.
-    pub fn tags<'t>(&mut self, metric: &MetricQuery, tag_sets: impl IntoIterator<Item = &'t Tags>) {
+    pub fn tags(
+        &mut self,
+        metric: &MetricQuery,
+        tag_sets: impl IntoIterator<Item = impl Borrow<Tags>>,
+    ) -> Result<(), QueryError> {
+        let mut context = Context::new(self.limits, std::mem::take(&mut self.meter));
         let mut tags = eval::GroupTags::new();
-        for (name, value) in tag_sets.into_iter().flatten() {
-            let values = tags.entry(JavaText(name.clone())).or_default();
-            values.insert(JavaText(value.clone()));
+        for own in tag_sets {
+            context.pass()?;
+            context.count_group(eval::add_tags(&mut tags, own.borrow()))?;
         }
         self.separate(b'[');
         self.text("{\"results\":[{\"name\":");
         java_text::write_text(&mut self.out, &metric.name);
         self.tag_values(&tags);
         self.text(",\"values\":[]}]}");
+        context.count_answer(self.out.len())?;
+        (self.meter, _) = context.end();
+        Ok(())
     }
 
     /// The whole answer.

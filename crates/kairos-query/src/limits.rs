@@ -13,6 +13,8 @@ pub struct Limits {
     pub max_aggregators: usize,
     /// `group_by` of a metric.
     pub max_group_by: usize,
+    /// Tags of a `group_by`, bins, and thresholds of `score`.
+    pub max_list: usize,
     /// Empty ranges that the aggregators `gaps` of a metric mark.
     pub max_gaps: u64,
     /// Groups of a metric.
@@ -32,6 +34,7 @@ impl Default for Limits {
             max_metrics: 1_000,
             max_aggregators: 64,
             max_group_by: 16,
+            max_list: 1_000,
             max_gaps: 1_000_000,
             max_groups: 100_000,
             max_points_in_memory: 10_000_000,

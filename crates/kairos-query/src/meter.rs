@@ -1,6 +1,7 @@
 //! The memory of an evaluation beside its input, as the caller counts it.
 //!
-//! Bytes are reported before they are allocated, some ahead, so that the caller is not called for each point.
+//! Bytes are reported before they are allocated, some ahead, so that the caller is not called for each point. The
+//! caller is also called now and then without more bytes, so that it can end an evaluation whose client is gone.
 
 use crate::error::QueryError;
 
@@ -22,6 +23,11 @@ impl<'a> Meter<'a> {
         Self { cover: Some(Box::new(cover)), covered: 0 }
     }
 
+    /// Reports the same bytes again.
+    pub(crate) fn check(&mut self) -> Result<(), QueryError> {
+        self.cover.as_mut().map_or(Ok(()), |cover| cover(self.covered))
+    }
+
     /// Data of `bytes` bytes is in lists, which may be twice as large.
     pub(crate) fn cover(&mut self, bytes: usize) -> Result<(), QueryError> {
         let bytes = bytes.saturating_mul(2);
@@ -29,7 +35,7 @@ impl<'a> Meter<'a> {
             return Ok(());
         }
         self.covered = bytes.saturating_add(AHEAD);
-        self.cover.as_mut().map_or(Ok(()), |cover| cover(self.covered))
+        self.check()
     }
 }
 

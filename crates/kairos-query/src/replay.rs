@@ -94,10 +94,16 @@ fn tags_of(row: &Row) -> Tags {
     row.1.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
+fn value_of<'r>(row: &'r Row, name: &str) -> Option<&'r str> {
+    row.1.iter().find(|(tag, _)| *tag == name).map(|(_, value)| *value)
+}
+
 /// The rows that a metric means, in its range and order.
 fn select<'a>(store: &[Row], metric: &MetricQuery) -> Vec<Result<Series<'a>, QueryError>> {
     let matcher = TagMatcher::new(&metric.tags).expect("valid");
-    let rows = store.iter().filter(|row| row.0 == metric.name && matcher.matches(&tags_of(row)));
+    let rows = store
+        .iter()
+        .filter(|row| row.0 == metric.name && matcher.matches(|name| value_of(row, name)));
     let series = rows.map(|row| {
         let is_in = |point: &&(i64, Value)| (metric.start..=metric.end).contains(&point.0);
         let mut points: Vec<Point> = row
@@ -128,7 +134,7 @@ fn answer(store: &[Row], path: &str, text: &str) -> Result<Vec<u8>, QueryError> 
         if path == "query/tags" {
             let tags: Vec<Tags> =
                 series.into_iter().map(|series| series.expect("valid").tags).collect();
-            answer.tags(metric, &tags);
+            answer.tags(metric, &tags)?;
         } else {
             answer.metric(metric, series)?;
         }

@@ -71,6 +71,13 @@ impl Matcher {
         Self::of(MatchOp::Regex, name, &pattern, Some(Arc::new(Pattern::empty_or(value))))
     }
 
+    /// `name =~ "VALUE|VALUE"` with the values as literal text.
+    pub fn one_of(name: &str, values: &[&str]) -> Self {
+        let escaped: Vec<String> = values.iter().map(|value| regex_syntax::escape(value)).collect();
+        let pattern = Arc::new(Pattern::one_of(values));
+        Self::of(MatchOp::Regex, name, &escaped.join("|"), Some(pattern))
+    }
+
     /// The name of the label.
     pub fn name(&self) -> &str {
         &self.name

@@ -54,6 +54,16 @@ impl Pattern {
         Self { regex: None, literals: Some(literals), prefix: String::new(), bytes }
     }
 
+    /// A pattern that matches these texts.
+    pub(super) fn one_of(texts: &[&str]) -> Self {
+        let mut literals: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+        literals.sort_unstable();
+        literals.dedup();
+        let text: usize = literals.iter().map(String::len).sum();
+        let bytes = text + literals.len() * size_of::<String>();
+        Self { regex: None, literals: Some(literals), prefix: String::new(), bytes }
+    }
+
     /// Approximate bytes of memory.
     pub(super) fn bytes(&self) -> usize {
         self.bytes

@@ -2,8 +2,10 @@
 //!
 //! [`Engine::evaluate_raw`] waits for a permit like a query, and gives a [`RawReader`] to work on a blocking thread.
 //! The budget of the query counts label sets and chunks while they are held; each point read counts as taken from the
-//! store. Work notices within 1,024 points that its query was canceled or is late. Histograms have no raw points.
+//! store, a histogram as one. Reading notices within 1,024 points that the query was canceled, is late or has read too
+//! much. Histograms have no raw points.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -18,9 +20,9 @@ use super::error::{QueryError, joined};
 use super::plan::Requested;
 use super::source::{Selected, damaged, in_range, select};
 use super::steps::Steps;
-use promkairos_chunk::Chunk;
+use promkairos_chunk::{Chunk, ChunkError};
 use promkairos_model::limits::READ_RUN_BYTES;
-use promkairos_model::{Labels, Matcher, TimeRange, Value};
+use promkairos_model::{Labels, Matcher, Point, TimeRange, Value};
 use promkairos_storage::{RunLength, Store, chunk_bytes};
 
 /// Points after which the limits of the query are checked.
@@ -33,9 +35,12 @@ const FIRST_RUN: usize = 16;
 const POINT_BYTES: usize = 16;
 /// Bytes of a series that is being read, besides its labels and chunks.
 const SERIES_BYTES: usize = 512;
+/// Bytes of a label in a map, besides its text.
+const LABEL_BYTES: usize = 128;
 
 impl Engine {
-    /// Runs `work` under the limits of a query, on a blocking thread.
+    /// Runs `work` under the limits of a query, on a blocking thread. Fails as a query does, or as `work` does; if the
+    /// time is over, before `work` has ended.
     pub async fn evaluate_raw<T: Send + 'static>(
         &self,
         store: Arc<dyn Store>,
@@ -45,12 +50,19 @@ impl Engine {
         let begin = options.began.unwrap_or_else(Instant::now);
         let guard = self.watched(Steps::instant(0), 0, begin, options);
         let evaluation = async {
-            let _permit = self.admit(&guard).await?;
+            let permit = self.admit(&guard).await?;
             let (context, runtime) = (Arc::clone(&guard.context), Handle::current());
             let reader = RawReader { store, context, runtime };
             let evaluate = async move {
                 let span = Span::current();
-                joined(spawn_blocking(move || span.in_scope(|| work(&reader))).await)
+                // Work that goes on for a moment after its time is over still has its permit.
+                let work = move || {
+                    let _permit = permit;
+                    let done = span.in_scope(|| work(&reader))?;
+                    // The last points that it read may be beyond the limit.
+                    reader.check().map(|()| done)
+                };
+                joined(spawn_blocking(work).await)
             };
             evaluate.instrument(info_span!("evaluate")).await
         };
@@ -77,8 +89,14 @@ impl RawReader {
         let selected = select(&*self.store, &requested, &self.context.budget);
         let selected = self.runtime.block_on(selected)?;
         self.context.add_series(selected.series.len())?;
-        let (context, runtime) = (Arc::clone(&self.context), self.runtime.clone());
-        Ok(RawSelection { selected, context, runtime })
+        let context = Arc::clone(&self.context);
+        let passed = Passed { context, points: Cell::new(0), steps: Cell::new(0) };
+        Ok(RawSelection { selected, runtime: self.runtime.clone(), passed })
+    }
+
+    /// Fails if the query is canceled or late.
+    pub fn check(&self) -> Result<(), QueryError> {
+        self.context.check()
     }
 
     /// Memory of the query that holds nothing yet.
@@ -90,8 +108,8 @@ impl RawReader {
 /// Selected series.
 pub struct RawSelection {
     selected: Arc<Selected>,
-    context: Arc<Context>,
     runtime: Handle,
+    passed: Passed,
 }
 
 impl RawSelection {
@@ -100,7 +118,7 @@ impl RawSelection {
         self.selected.series.iter().map(|series| &series.labels)
     }
 
-    /// The chunks of the series whose labels `is_wanted` says, all in memory.
+    /// The chunks of the series for whose labels `is_wanted` returns true, all in memory.
     pub fn read(
         &self,
         is_wanted: impl Fn(&Labels) -> bool,
@@ -108,7 +126,8 @@ impl RawSelection {
         let reader = &*self.selected.reader;
         let mut length = RunLength::new(RUN_SERIES, READ_RUN_BYTES, FIRST_RUN);
         let mut all = Vec::new();
-        let wanted: Vec<bool> = self.labels().map(is_wanted).collect();
+        let is_wanted = |labels: &Labels| self.passed.step().map(|()| is_wanted(labels));
+        let wanted = self.labels().map(is_wanted).collect::<Result<Vec<bool>, QueryError>>()?;
         let (mut first, total) = (0, wanted.len());
         while let Some(skipped) = wanted[first..].iter().position(|is_wanted| *is_wanted) {
             first += skipped;
@@ -116,7 +135,7 @@ impl RawSelection {
             let end = others.map_or(total, |wanted| first + wanted);
             let run = length.run(reader, first, end);
             first = run.end;
-            self.context.check()?;
+            self.passed.context.check()?;
             let chunks = self.runtime.block_on(reader.read(run.clone()))?;
             length.note(chunks.len(), chunk_bytes(&chunks));
             for (at, chunks) in run.zip(chunks) {
@@ -132,11 +151,12 @@ impl RawSelection {
         let largest = chunks.iter().map(|chunk| usize::from(chunk.count)).max().unwrap_or(0);
         let bytes = chunk_bytes(std::slice::from_ref(&chunks))
             + largest * POINT_BYTES
-            + 2 * labels.as_bytes().len()
+            + labels.as_bytes().len()
+            + labels.iter().count() * LABEL_BYTES
             + SERIES_BYTES;
-        let held = self.context.budget.hold(0, bytes)?;
-        let (range, context) = (self.selected.range, Arc::clone(&self.context));
-        Ok(RawSeries { labels, chunks, range, context, _held: held })
+        let held = self.passed.context.budget.hold(0, bytes)?;
+        let (range, passed) = (self.selected.range, &self.passed);
+        Ok(RawSeries { labels, chunks, range, passed, _held: held })
     }
 }
 
@@ -146,7 +166,7 @@ pub struct RawSeries<'a> {
     pub labels: &'a Labels,
     chunks: Vec<Chunk>,
     range: TimeRange,
-    context: Arc<Context>,
+    passed: &'a Passed,
     _held: Held,
 }
 
@@ -158,42 +178,54 @@ impl RawSeries<'_> {
 
     /// The floats in the range with their times in milliseconds, rising in time.
     pub fn points(&self) -> impl Iterator<Item = Result<(i64, f64), QueryError>> {
-        let mut counted = Counted { context: &self.context, points: 0 };
         let points = in_range(&self.chunks, self.range).flat_map(Chunk::points);
-        points.filter_map(move |point| {
-            let point = match point {
-                Ok(point) => point,
-                Err(error) => return Some(Err(damaged(error))),
-            };
-            let Value::Float(value) = point.value else { return None };
-            if !self.range.contains(point.timestamp) {
-                return None;
-            }
-            Some(counted.count().map(|()| (point.timestamp, value)))
+        points.filter_map(move |point| match self.point(point) {
+            Ok(point) => point.map(Ok),
+            Err(error) => Some(Err(error)),
+        })
+    }
+
+    fn point(&self, point: Result<Point, ChunkError>) -> Result<Option<(i64, f64)>, QueryError> {
+        let point = point.map_err(damaged)?;
+        if !self.range.contains(point.timestamp) {
+            return self.passed.step().map(|()| None);
+        }
+        self.passed.read()?;
+        Ok(match point.value {
+            Value::Float(value) => Some((point.timestamp, value)),
+            Value::Histogram(_) => None,
         })
     }
 }
 
-/// Counts points that were read.
-struct Counted<'a> {
-    context: &'a Context,
-    points: u64,
+/// Counts what passes of a selection, whichever series it is of.
+struct Passed {
+    context: Arc<Context>,
+    /// Points that were read and are not counted yet.
+    points: Cell<u64>,
+    /// Steps since the last check.
+    steps: Cell<u64>,
 }
 
-impl Counted<'_> {
-    fn count(&mut self) -> Result<(), QueryError> {
-        self.points += 1;
-        match self.points < AT_ONCE {
-            true => Ok(()),
-            false => {
-                self.add();
-                self.context.check()
-            }
-        }
+impl Passed {
+    /// A point of the range was read.
+    fn read(&self) -> Result<(), QueryError> {
+        self.points.set(self.points.get() + 1);
+        self.step()
     }
 
-    fn add(&mut self) {
-        let points = std::mem::take(&mut self.points);
+    /// Something else was done.
+    fn step(&self) -> Result<(), QueryError> {
+        self.steps.set((self.steps.get() + 1) % AT_ONCE);
+        if self.steps.get() > 0 {
+            return Ok(());
+        }
+        self.count();
+        self.context.check()
+    }
+
+    fn count(&self) {
+        let points = self.points.take();
         let destination = self.context.counts.destination();
         let mut tally = destination.tally();
         tally.add(0, points, points);
@@ -201,9 +233,9 @@ impl Counted<'_> {
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for Passed {
     fn drop(&mut self) {
-        self.add();
+        self.count();
     }
 }
 
@@ -215,7 +247,7 @@ mod tests {
     use crate::setting_names::{MAX_BYTES, MAX_SAMPLES_READ, MAX_SERIES};
     use crate::settings::Settings;
     use promkairos_chunk::encode_points;
-    use promkairos_model::{METRIC_NAME, Point};
+    use promkairos_model::METRIC_NAME;
     use promkairos_storage::memory::MemoryStore;
     use promkairos_storage::{Flush, SeriesRun};
 
@@ -275,8 +307,10 @@ mod tests {
         let limit = |settings| async {
             odd(settings, &QueryOptions::default()).await.expect_err("beyond a limit").setting()
         };
-        let settings = Settings { max_samples_read: 2_000, ..Settings::default() };
-        assert_eq!(limit(settings).await, Some(MAX_SAMPLES_READ));
+        for max_samples_read in [1, 2_000, 7_499] {
+            let settings = Settings { max_samples_read, ..Settings::default() };
+            assert_eq!(limit(settings).await, Some(MAX_SAMPLES_READ));
+        }
         assert_eq!(
             limit(Settings { max_series: 9, ..Settings::default() }).await,
             Some(MAX_SERIES)

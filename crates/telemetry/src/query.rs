@@ -22,6 +22,8 @@ label_values! {
         Instant = "instant",
         /// At many points in time.
         Range = "range",
+        /// In KairosDB's language.
+        KairosDb = "kairosdb",
     }
 }
 

@@ -1,6 +1,7 @@
 //! Groups of a metric: by type and tags while series are opened, by time, value and bin point by point.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use super::merge::{Merge, Source};
 use super::stream::{Context, Input, Stream};
@@ -13,12 +14,32 @@ use crate::time::{self, Sampling};
 /// Values of the tags of a group, in Java's order.
 pub(crate) type GroupTags = BTreeMap<JavaText, BTreeSet<JavaText>>;
 
+/// Bytes of a tag or a value of a group besides its text.
+const TEXT_BYTES: usize = 64;
+/// Bytes of a group besides its tags and points.
+const GROUP_BYTES: usize = 512;
+
+/// Adds the tags of a series, and returns the bytes that this takes.
+pub(crate) fn add_tags(all: &mut GroupTags, tags: &Tags) -> usize {
+    let mut bytes = 0;
+    for (name, value) in tags {
+        let values = all.entry(JavaText(name.clone())).or_default();
+        if values.is_empty() {
+            bytes += name.len() + TEXT_BYTES;
+        }
+        if values.insert(JavaText(value.clone())) {
+            bytes += value.len() + TEXT_BYTES;
+        }
+    }
+    bytes
+}
+
 /// Points that are aggregated together.
 pub(crate) struct Group<'a> {
     /// What the points have in common.
     pub(crate) results: Vec<GroupResult<'a>>,
     /// The tags of all series.
-    pub(crate) tags: GroupTags,
+    pub(crate) tags: Arc<GroupTags>,
     points: Option<Input<'a>>,
 }
 
@@ -83,20 +104,27 @@ pub(crate) fn groups<'a>(
         .iter()
         .filter(|group_by| !matches!(group_by, GroupBy::Tag { .. }))
         .collect();
+    let by_tag = by_tag.map(ByTag::new);
     let mut sources: BTreeMap<Key, Vec<Source<'a>>> = BTreeMap::new();
     for series in series {
+        context.pass()?;
         if let Some(source) = Source::open(series?, metric.limit)? {
-            let key = Key::new(&source.series, by_tag.unwrap_or_default());
+            let key = Key::new(&source.series, by_tag.as_ref());
+            let bytes = 2 * key.bytes();
+            let before = sources.len();
             sources.entry(key).or_default().push(source);
-            context.check_groups(sources.len())?;
+            if sources.len() > before {
+                context.count_group(bytes)?;
+                context.check_groups(sources.len())?;
+            }
         }
     }
     let mut groups = Vec::new();
     if sources.is_empty() && others.is_empty() {
-        groups.push(Group { results: Vec::new(), tags: GroupTags::new(), points: None });
+        groups.push(Group { results: Vec::new(), tags: Arc::default(), points: None });
     }
     for (key, sources) in sources {
-        let group = whole(key, by_tag, sources, metric.order)?;
+        let group = whole(key, by_tag.as_ref(), sources, metric.order, context)?;
         match others.is_empty() {
             true => groups.push(group),
             false => split(group, &others, &mut groups, context)?,
@@ -115,34 +143,52 @@ struct Key {
 }
 
 impl Key {
-    fn new(series: &Series<'_>, by_tag: &[String]) -> Self {
+    fn new(series: &Series<'_>, by_tag: Option<&ByTag<'_>>) -> Self {
         let value = |tag: &String| series.tags.get(tag).cloned().unwrap_or_default();
-        let values: Vec<String> = by_tag.iter().map(value).collect();
-        let text = unique(by_tag).map(|(at, tag)| format!("{tag}{}", values[at])).collect();
+        let tags = by_tag.map(|by_tag| by_tag.unique.as_slice()).unwrap_or_default();
+        let values: Vec<String> = tags.iter().copied().map(value).collect();
+        let text = tags.iter().zip(&values).map(|(tag, value)| format!("{tag}{value}")).collect();
         Self { group_type: series.group_type, text: JavaText(text), values }
+    }
+
+    fn bytes(&self) -> usize {
+        let values = self.values.iter().map(|value| value.len() + size_of::<String>());
+        values.sum::<usize>() + self.text.0.len() + GROUP_BYTES
     }
 }
 
-/// Tags without repetitions, and their places.
-fn unique(tags: &[String]) -> impl Iterator<Item = (usize, &String)> {
-    tags.iter().enumerate().filter(|(at, tag)| !tags[..*at].contains(tag))
+/// The tags of a group by tag.
+struct ByTag<'a> {
+    tags: &'a [String],
+    /// Without repetitions.
+    unique: Vec<&'a String>,
+}
+
+impl<'a> ByTag<'a> {
+    fn new(tags: &'a [String]) -> Self {
+        let mut known = HashSet::new();
+        Self { tags, unique: tags.iter().filter(|tag| known.insert(*tag)).collect() }
+    }
 }
 
 /// A group of series.
 fn whole<'a>(
     key: Key,
-    by_tag: Option<&'a [String]>,
+    by_tag: Option<&ByTag<'a>>,
     sources: Vec<Source<'a>>,
     order: Order,
+    context: &mut Context<'_>,
 ) -> Result<Group<'a>, QueryError> {
     let mut tags = GroupTags::new();
-    for (name, value) in sources.iter().flat_map(|source| &source.series.tags) {
-        let values = tags.entry(JavaText(name.clone())).or_default();
-        values.insert(JavaText(value.clone()));
+    for source in &sources {
+        let bytes = add_tags(&mut tags, &source.series.tags);
+        context.count_group(bytes)?;
     }
-    let by_tag = by_tag.map(|tags| GroupResult::Tag {
-        tags,
-        values: unique(tags).map(|(at, tag)| (tag.as_str(), key.values[at].clone())).collect(),
+    context.count_group(GROUP_BYTES)?;
+    let tags = Arc::new(tags);
+    let by_tag = by_tag.map(|by_tag| GroupResult::Tag {
+        tags: by_tag.tags,
+        values: by_tag.unique.iter().map(|tag| tag.as_str()).zip(key.values).collect(),
     });
     let results = by_tag.into_iter().chain([GroupResult::Type(key.group_type)]).collect();
     Ok(Group { results, tags, points: Some(Box::new(Merge::new(sources, order)?)) })
@@ -164,6 +210,7 @@ fn split<'a>(
         let place = match places.get(&numbers) {
             Some(place) => *place,
             None => {
+                context.count_group(GROUP_BYTES)?;
                 places.insert(numbers.clone(), parts.len());
                 parts.push((numbers, Vec::new()));
                 context.check_groups(groups.len() + parts.len())?;
@@ -177,7 +224,7 @@ fn split<'a>(
         let numbers = numbers.map(|(group_by, number)| GroupResult::Number(group_by, number));
         groups.push(Group {
             results: numbers.chain(group.results.iter().cloned()).collect(),
-            tags: group.tags.clone(),
+            tags: Arc::clone(&group.tags),
             points: Some(Box::new(Held { points: points.into_iter() })),
         });
     }
@@ -238,6 +285,7 @@ impl Stream for Held {
     fn next(&mut self, context: &mut Context<'_>) -> Result<Option<Point>, QueryError> {
         let point = self.points.next();
         context.release(usize::from(point.is_some()));
+        context.pass()?;
         Ok(point)
     }
 

@@ -59,6 +59,7 @@ impl Stream for Merge<'_> {
     fn next(&mut self, context: &mut Context<'_>) -> Result<Option<Point>, QueryError> {
         let Some(mut head) = self.heads.peek_mut() else { return Ok(None) };
         context.samples += 1;
+        context.pass()?;
         let next = match head.source.left {
             0 => None,
             _ => head.source.series.points.next().transpose()?,

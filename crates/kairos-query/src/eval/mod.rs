@@ -10,7 +10,7 @@ mod pairs;
 mod ranges;
 mod stream;
 
-pub(crate) use self::grouping::{Group, GroupResult, GroupTags, groups};
+pub(crate) use self::grouping::{Group, GroupResult, GroupTags, add_tags, groups};
 pub(crate) use self::stream::Context;
 use self::stream::Input;
 pub use self::stream::Saved;

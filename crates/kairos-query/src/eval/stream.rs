@@ -6,6 +6,9 @@ use crate::meter::Meter;
 use crate::plan::SaveAs;
 use crate::point::{Point, Tags};
 
+/// Points after which the caller is called.
+const AT_ONCE: u32 = 64;
+
 /// Points in the order of the query.
 pub(crate) trait Stream {
     /// The next point.
@@ -38,6 +41,9 @@ pub(crate) struct Context<'a> {
     gaps: u64,
     in_memory: u64,
     answer_bytes: usize,
+    /// Bytes of groups.
+    group_bytes: usize,
+    passed: u32,
     /// Points that were read.
     pub(crate) samples: u64,
     /// Points to save.
@@ -46,8 +52,17 @@ pub(crate) struct Context<'a> {
 
 impl<'a> Context<'a> {
     pub(crate) fn new(limits: &'a Limits, meter: Meter<'a>) -> Self {
-        let (gaps, in_memory, answer_bytes, samples) = (0, 0, 0, 0);
-        Self { limits, meter, gaps, in_memory, answer_bytes, samples, saved: Vec::new() }
+        Self {
+            limits,
+            meter,
+            gaps: 0,
+            in_memory: 0,
+            answer_bytes: 0,
+            group_bytes: 0,
+            passed: 0,
+            samples: 0,
+            saved: Vec::new(),
+        }
     }
 
     /// The meter, and the points to save.
@@ -65,9 +80,21 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Counts more bytes of groups, until the evaluation ends.
+    pub(crate) fn count_group(&mut self, bytes: usize) -> Result<(), QueryError> {
+        self.group_bytes = self.group_bytes.saturating_add(bytes);
+        self.count_memory()
+    }
+
+    /// A point enters the aggregators, or one of them makes it. However few points leave them, the caller is called.
+    pub(crate) fn pass(&mut self) -> Result<(), QueryError> {
+        self.passed = (self.passed + 1) % AT_ONCE;
+        if self.passed == 0 { self.meter.check() } else { Ok(()) }
+    }
+
     fn count_memory(&mut self) -> Result<(), QueryError> {
         let points = (self.in_memory as usize).saturating_mul(size_of::<Point>());
-        self.meter.cover(self.answer_bytes.saturating_add(points))
+        self.meter.cover(self.answer_bytes.saturating_add(self.group_bytes).saturating_add(points))
     }
 
     /// Makes a place for points to save.
@@ -82,7 +109,7 @@ impl<'a> Context<'a> {
         self.gaps += 1;
         match self.gaps > self.limits.max_gaps {
             true => Err(exceeded("gaps", self.limits.max_gaps, "max_gaps")),
-            false => Ok(()),
+            false => self.pass(),
         }
     }
 

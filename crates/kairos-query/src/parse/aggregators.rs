@@ -22,8 +22,6 @@ pub(super) struct Around {
     pub(super) now: i64,
     /// The zone of the query.
     pub(super) zone: Zone,
-    /// Tags of group-bys.
-    pub(super) kept_tags: Vec<String>,
     /// Of [`Limits`](crate::Limits).
     pub(super) max_sma_size: u32,
 }
@@ -114,7 +112,7 @@ impl Draft {
             save_as: SaveAs {
                 metric_name: String::new(),
                 tags: Vec::new(),
-                kept_tags: around.kept_tags.clone(),
+                kept_tags: Vec::new(),
                 ttl: 0,
                 add_saved_from: true,
             },

@@ -8,7 +8,7 @@ use crate::error::QueryError;
 use crate::java_text;
 use crate::json::Json;
 use crate::limits::Limits;
-use crate::plan::{GroupBy, MetricQuery, Order};
+use crate::plan::{Aggregator, GroupBy, MetricQuery, Order};
 use crate::tag_filter::{TagFilter, TagPattern};
 use crate::time::Zone;
 
@@ -33,20 +33,34 @@ pub(super) fn read(
     let group_by = list(json, "group_by", limits.max_group_by, "max_group_by")?;
     for (at, json) in group_by.iter().enumerate() {
         let feature = feature(json, "group_by", at, context)?;
-        metric.group_by.push(group_by::read(&feature, start)?);
+        let group_by = group_by::read(&feature, start)?;
+        let items = match &group_by {
+            GroupBy::Tag { tags } => tags.len(),
+            GroupBy::Bin { bins } => bins.len(),
+            GroupBy::Time { .. } | GroupBy::Value { .. } => 0,
+        };
+        Limits::check(items, limits.max_list, "items of a group_by", "max_list")?;
+        metric.group_by.push(group_by);
     }
     let around = aggregators::Around {
         start,
         end: end.min(now),
         now,
         zone: head.zone.clone().unwrap_or(Zone::UTC),
-        kept_tags: kept_tags(&metric.group_by),
         max_sma_size: limits.max_sma_size,
     };
     let aggregators = list(json, "aggregators", limits.max_aggregators, "max_aggregators")?;
     for (at, json) in aggregators.iter().enumerate() {
         let feature = feature(json, "aggregators", at, context)?;
-        metric.aggregators.push(aggregators::read(&feature, &around)?);
+        let mut aggregator = aggregators::read(&feature, &around)?;
+        match &mut aggregator {
+            Aggregator::Score(score) => {
+                Limits::check(score.thresholds.len(), limits.max_list, "thresholds", "max_list")?;
+            }
+            Aggregator::SaveAs(save_as) => save_as.kept_tags = kept_tags(&metric.group_by),
+            _ => {}
+        }
+        metric.aggregators.push(aggregator);
     }
     if let Some(plugins) = json.get("plugins") {
         refuse_plugins(context, plugins)?;
