@@ -56,6 +56,7 @@ mod unserved;
 pub mod wal_owner;
 mod web;
 
+use connection_pool::ConnectionPool;
 use http::Front;
 use phase::Limits;
 use reload::Reloader;
@@ -97,7 +98,7 @@ pub fn warnings(config: &Config) -> Vec<String> {
 
 /// The sockets to serve on.
 pub struct Listeners {
-    /// Everything.
+    /// Prometheus' API and KairosDB's.
     pub prometheus: TcpListener,
     /// KairosDB's API alone.
     pub kairosdb: Option<TcpListener>,
@@ -168,7 +169,8 @@ pub async fn run(
     }
 }
 
-/// Serves on all listeners until `stopped` and the running requests are answered.
+/// Serves on all listeners, which share the places for connections, until `stopped` and the running requests are
+/// answered.
 async fn serve(
     listeners: Listeners,
     state: Arc<AppState>,
@@ -183,17 +185,19 @@ async fn serve(
     };
     let Listeners { prometheus, kairosdb } = listeners;
     tracing::info!("listening on {}", address(&prometheus));
-    let (levels, metrics) = (state.pressure.levels(), Arc::new(state.metrics.http.clone()));
-    let front = Front { router: api::router(state.clone()), tls, metrics, levels };
-    let beside = Front { router: api::kairosdb_router(state), ..front.clone() };
-    let everything = http::serve(prometheus, front, limits, until_true(stopped.clone()));
+    let places = ConnectionPool::new(limits, state.pressure.levels());
+    let metrics = Arc::new(state.metrics.http.clone());
+    let front = Front { router: api::router(state.clone()), tls, metrics };
+    let kairosdb_front = Front { router: api::kairosdb_router(state), ..front.clone() };
+    let stop = until_true(stopped.clone());
+    let prometheus = http::serve(prometheus, front, Arc::clone(&places), stop);
     let kairosdb = async {
         if let Some(listener) = kairosdb {
             tracing::info!("KairosDB's API is served on {}", address(&listener));
-            http::serve(listener, beside, limits, until_true(stopped)).await;
+            http::serve(listener, kairosdb_front, places, until_true(stopped)).await;
         }
     };
-    tokio::join!(everything, kairosdb);
+    tokio::join!(prometheus, kairosdb);
 }
 
 /// Starts the tasks of the process's own metrics that need an open store.

@@ -17,7 +17,7 @@ pub(super) fn listen(raw: &Raw) -> Result<String, ConfigError> {
     raw.parsed("listen", |text| check(text).map(|()| text.to_owned()))
 }
 
-/// The address of KairosDB's API; `None` = it is not served on one of its own.
+/// The address of KairosDB's API; `None` = no address of its own.
 pub(super) fn kairosdb(raw: &Raw) -> Result<Option<String>, ConfigError> {
     const NAME: &str = "kairosdb-listen";
     let check = |text: &str| check(text).map(|()| text.to_owned());

@@ -25,11 +25,10 @@ use super::answer::Streams;
 use super::connection::{Requests, Watched};
 use super::connection_pool::{ConnectionPool, Slot};
 use super::long_queries::{KeptQuery, LongQueries};
-use super::phase::{Limits, Overdue};
+use super::phase::Overdue;
 use super::rejected_heads::{Heads, Lingers};
 use super::tls::Tls;
 use crate::limits::{ACCEPT_PAUSE, MAX_READ_HEAD_BYTES};
-use crate::storage::Level;
 use crate::telemetry::{HttpMetrics, InFlight, Throttle};
 
 /// What all connections share.
@@ -41,8 +40,6 @@ pub(super) struct Front {
     pub(super) tls: Option<Tls>,
     /// Counts connections that reach a limit.
     pub(super) metrics: Arc<HttpMetrics>,
-    /// How short memory is.
-    pub(super) levels: watch::Receiver<Level>,
 }
 
 /// The state of one connection.
@@ -56,13 +53,14 @@ struct Serving {
     peer: Option<SocketAddr>,
 }
 
-/// Serves until `stop` completes and the running requests are answered.
+/// Serves connections that have a place until `stop` completes and the running requests are answered.
 pub(super) async fn serve(
     listener: TcpListener,
     front: Front,
-    limits: Limits,
+    places: Arc<ConnectionPool>,
     stop: impl Future<Output = ()>,
 ) {
+    let limits = places.limits;
     let mut builder = Builder::new(Streams);
     // `connection_pool` limits the time for a head.
     builder.http1().header_read_timeout(None);
@@ -74,7 +72,6 @@ pub(super) async fn serve(
         .max_concurrent_streams(limits.streams);
     let (stays_open, open) = watch::channel(());
     let serving = Serving { front, builder, open, peer: None };
-    let places = ConnectionPool::new(limits, serving.front.levels.clone());
     let graceful = GracefulShutdown::new();
     let mut connections = JoinSet::new();
     let mut stop = pin!(stop);
@@ -189,6 +186,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::sync::{Semaphore, mpsc};
 
+    use super::super::phase::Limits;
     use super::*;
     use crate::api::{self, AppState};
     use crate::config::WebConfig;
@@ -218,9 +216,19 @@ mod tests {
         }
     }
 
+    /// Serves on connections of its own, of a process that is not short of memory.
+    async fn serve(
+        listener: TcpListener,
+        front: Front,
+        limits: Limits,
+        stop: impl Future<Output = ()>,
+    ) {
+        let places = ConnectionPool::new(limits, Pressure::default().levels());
+        super::serve(listener, front, places, stop).await;
+    }
+
     fn plain(router: Router) -> Front {
-        let levels = Pressure::default().levels();
-        Front { router, tls: None, metrics: Arc::new(Metrics::new().http), levels }
+        Front { router, tls: None, metrics: Arc::new(Metrics::new().http) }
     }
 
     async fn serve_on_free_port(
@@ -663,10 +671,10 @@ mod tests {
     async fn where_memory_is_short_it_is_given_up_sooner() {
         let pressure = Pressure::new(1_000);
         let router = Router::new().route("/", get(async || "here"));
-        let front = Front { levels: pressure.levels(), ..plain(router) };
+        let places = ConnectionPool::new(patient(9), pressure.levels());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
-        tokio::spawn(serve(listener, front, patient(9), pending()));
+        tokio::spawn(super::serve(listener, plain(router), places, pending()));
         let (_client, mut body) = unread_over_http2(address).await;
         let mut rest = pin!(body.data());
         assert!(futures::poll!(rest.as_mut()).is_pending());

@@ -8,6 +8,7 @@ mod doctor;
 mod expiry;
 mod faults;
 mod leaving;
+mod listener;
 mod points;
 mod queries;
 mod read_cache;

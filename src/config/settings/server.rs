@@ -7,7 +7,7 @@ use super::super::setting::{FILE, Setting, setting};
 pub(super) const SETTINGS: &[Setting] = &[
     setting("listen", Text("HOST:PORT"), Some("127.0.0.1:9201")).help("Address to listen on"),
     setting("kairosdb-listen", Text("HOST:PORT"), None)
-        .help("A second address that serves KairosDB's REST API alone, such as 127.0.0.1:8080"),
+        .help("Address that serves only KairosDB's REST API, such as 127.0.0.1:8080"),
     setting("web-config-file", FILE, None).help(
         "YAML file as Prometheus has it: TLS, users, and rights of users and tokens; read \
          again when it changes",
