@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # Gets everything the peers need, once. usage: fetch.sh packages | DIR
 # packages: Debian packages of this system where they are missing (as root); what compiling needs is among them.
-# DIR: into it Prometheus, promtool, vmalert and VictoriaMetrics from Debian unstable (unpacked, not installed), Cassandra and
-# KairosDB from Maven.
+# DIR: into it Prometheus, promtool, vmalert and VictoriaMetrics from Debian unstable (unpacked, not installed), Cassandra,
+# KairosDB and its Java client from Maven.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=functions.sh
 . "$here/functions.sh"
 
 missing=()
-[ -n "$(find_java)" ] || missing+=(openjdk-17-jre-headless)
+# The program of the Java client is compiled as it starts.
+java=$(find_java)
+{ [ -n "$java" ] && "$java" --list-modules | grep '^jdk\.compiler@' > /dev/null; } || missing+=(openjdk-17-jdk-headless)
 command -v mvn >/dev/null || missing+=(maven)
 command -v strace >/dev/null || missing+=(strace)
 command -v curl >/dev/null || missing+=(curl)
@@ -69,3 +71,4 @@ find "$dir/victoria-metrics/usr/bin" -type f ! -name vmalert ! -name victoria-me
 "$here/cassandra.sh" fetch "$dir/cassandra"
 "$here/cassandra.sh" archive "$dir/cassandra"
 "$here/kairosdb.sh" fetch "$dir/kairosdb"
+"$here/kairosdb_client.sh" fetch "$dir/kairosdb-client"

@@ -23,6 +23,7 @@ use self::requests::{
 };
 use super::points::{of_promkairos, send};
 use crate::cassandra::keyspace::TestKeyspace;
+use crate::support::java_client;
 use crate::support::kairosdb::{KairosDb, KairosSeries, TagMap};
 use crate::support::promkairos::{Backend, Promkairos};
 use crate::support::{self, DEADLINE, eventually, long, seed};
@@ -171,6 +172,7 @@ async fn answers_are_those_of_a_real_kairosdb() {
     }
     comparison.end(seed);
     refusals_are_ours(&theirs, &ours).await;
+    the_java_client_reads_the_same([&theirs, &ours]).await;
     drop((server, kairosdb));
     keyspace.drop().await;
 }
@@ -306,6 +308,17 @@ async fn names_are_the_same(theirs: &Api, ours: &Api) {
     }
 }
 
+async fn the_java_client_reads_the_same(servers: [&Api; 2]) {
+    let [theirs, ours] = servers.map(|api| {
+        let url = api.url.strip_suffix("/api/v1").expect("the client adds it").to_owned();
+        tokio::task::spawn_blocking(move || java_client::read(&url, "sent", START, END))
+    });
+    let (theirs, ours) = tokio::join!(theirs, ours);
+    let (theirs, ours) = (theirs.expect("it ends"), ours.expect("it ends"));
+    assert!(ours.contains("by bin: 300 points\n") && ours.contains("tags sent {"), "{ours}");
+    assert_eq!(retold(&theirs), retold(&ours));
+}
+
 async fn refusals_are_ours(theirs: &Api, ours: &Api) {
     for (members, reason, status_of_theirs, status, text) in REFUSED {
         let asked = whole("sent", members);
@@ -422,7 +435,7 @@ fn described(asked: &Asked, theirs: &Answer, ours: &Answer) -> String {
 /// The text with the shortest form of each double.
 fn retold(text: &str) -> Cow<'_, str> {
     static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r#""(?:[^"\\]|\\.)*"|-?[0-9.]+(?:E-?[0-9]+)?"#).expect("valid")
+        Regex::new(r#""(?:[^"\\]|\\.)*"|-?[0-9]+(?:\.[0-9]+)?(?:E-?[0-9]+)?"#).expect("valid")
     });
     TOKEN.replace_all(text, |token: &Captures<'_>| {
         let token = &token[0];

@@ -10,6 +10,7 @@ pub(crate) mod collector;
 pub(crate) mod families;
 pub(crate) mod front;
 pub(crate) mod hints;
+pub(crate) mod java_client;
 pub(crate) mod kairosdb;
 pub(crate) mod load;
 pub(crate) mod memory;
