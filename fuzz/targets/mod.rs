@@ -17,6 +17,7 @@ mod frame;
 mod index_row;
 mod json_answer;
 mod kairosdb_conf;
+mod kairosdb_query;
 mod keyspace_file;
 mod log;
 mod manifest;
@@ -69,6 +70,7 @@ pub(crate) const TARGETS: &[(&str, Check)] = &[
     ("settings", settings::check),
     ("web_config", web_config::check),
     ("kairosdb_conf", kairosdb_conf::check),
+    ("kairosdb_query", kairosdb_query::check),
     ("authorization", authorization::check),
     ("client_names", client_names::check),
     ("trace_headers", trace_headers::check),

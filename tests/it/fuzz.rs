@@ -94,5 +94,5 @@ macro_rules! targets {
 targets! {
     write_v1 write_v2 compressed remote_read read_answer answer_frames json_answer copy_state request log
     checkpoint keyspace_file quarantine chunk frame row_key index_row tag_index manifest metadata_file part_end
-    settings web_config kairosdb_conf authorization client_names traceparent regex promql evaluation
+    settings web_config kairosdb_conf kairosdb_query authorization client_names traceparent regex promql evaluation
 }

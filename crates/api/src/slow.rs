@@ -1,5 +1,5 @@
 //! The log of slow requests with their parameters and duration: remote read, federation, series, labels,
-//! exemplars, metadata and cardinality. `query` logs PromQL queries in more detail.
+//! exemplars, metadata, cardinality and KairosDB's queries. `query` logs PromQL queries in more detail.
 //!
 //! A request lasts until its answer is complete; a streamed remote read until the client has received it
 //! or disconnected.

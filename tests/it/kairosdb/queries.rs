@@ -411,9 +411,13 @@ impl<'a> Comparison<'a> {
     fn end(self, seed: u64) {
         let Self { different, asked, with_points, known, wrong, .. } = self;
         println!("{asked} requests, {with_points} answers with points");
+        let unused: Vec<bool> = known.iter().map(|answers| *answers == 0).collect();
         for ((reason, _), answers) in different.iter().zip(known) {
             println!("{answers} answers differ: {reason}");
         }
+        let never = different.iter().zip(&unused).filter(|(_, unused)| **unused);
+        let never: Vec<&str> = never.map(|((reason, _), _)| *reason).collect();
+        assert!(never.is_empty(), "no answer differs for these reasons: {never:?}");
         let first = wrong[..wrong.len().min(10)].join("\n");
         let count = wrong.len();
         assert!(count == 0, "PROMKAIROS_TEST_SEED={seed}: {count} of {asked} differ\n{first}");
