@@ -29,6 +29,8 @@ pub enum Methods {
     GetOrPost,
     /// POST.
     Post,
+    /// DELETE.
+    Delete,
     /// POST or PUT.
     Change,
     /// POST or PUT, for a path that controls the process; other methods are refused with a sentence.
@@ -43,6 +45,7 @@ impl Methods {
             Self::Get => &["GET"],
             Self::GetOrPost => &["GET", "POST"],
             Self::Post => &["POST"],
+            Self::Delete => &["DELETE"],
             Self::Change | Self::Steer => &["POST", "PUT"],
         }
     }

@@ -121,6 +121,7 @@ fn answering(route: &Route) -> MethodRouter<SharedState> {
         Methods::Get => only("GET, OPTIONS", (route.handler)(gets)),
         Methods::GetOrPost => only("GET, OPTIONS, POST", (route.handler)(gets.or(posts))),
         Methods::Post => only("OPTIONS, POST", (route.handler)(posts)),
+        Methods::Delete => only("DELETE, OPTIONS", (route.handler)(MethodFilter::DELETE)),
         Methods::Change => only("OPTIONS, POST, PUT", (route.handler)(posts.or(MethodFilter::PUT))),
         Methods::Steer => {
             const ONLY: &str = "Only POST or PUT requests allowed";

@@ -1,4 +1,4 @@
-//! `--kairosdb-listen`: KairosDB's API on an address of its own. No KairosDB is needed.
+//! `--kairosdb-listen`: KairosDB's API on an address of its own; and its deletes. No KairosDB is needed.
 
 use serde_json::{Value as Json, json};
 
@@ -61,6 +61,59 @@ async fn it_serves_the_api_of_kairosdb_alone_and_drains() {
     let ended = server.process.terminate();
     assert!(ended.success(), "{}", server.process.log());
     reqwest::get(&url).await.expect_err("it no longer listens");
+}
+
+/// The tags that are left of a metric: `{"host":[...]}`.
+async fn tags(server: &Promkairos, metric: &str) -> Json {
+    let query = json!({"start_absolute": 0, "metrics": [{"name": metric}]});
+    let url = server.url("/api/v1/datapoints/query");
+    let (status, text) = ask(&url, Some(&query)).await;
+    assert_eq!(status, 200, "{text}");
+    let answer: Json = serde_json::from_str(&text).expect("JSON");
+    answer["queries"][0]["results"][0]["tags"].clone()
+}
+
+async fn delete(server: &Promkairos, path: &str) -> (u16, String) {
+    let answer = reqwest::Client::new().delete(server.url(path)).send().await.expect("it answers");
+    (answer.status().as_u16(), answer.text().await.expect("a text"))
+}
+
+#[tokio::test]
+async fn deletes_need_the_admin_api_and_delete_what_a_query_means() {
+    for backend in [Backend::Embedded, Backend::cassandra_store()] {
+        let data = tempfile::tempdir().expect("a folder");
+        let mut server = Promkairos::ready(data.path(), &backend, &[]).await;
+        let series = |metric: &str, host: &str| {
+            floats(&[("__name__", metric), ("host", host)], &[(1_000, 1.0), (5_000, 2.0)])
+        };
+        let all = ["a", "b", "c"].map(|host| series("one", host)).into_iter();
+        let all = all.chain([series("two", "a")]).collect();
+        assert_eq!(send(&server.url(""), all).await, 204);
+        let some =
+            |tags: Json| json!({"start_absolute": 0, "metrics": [{"name": "one", "tags": tags}]});
+        let url = |server: &Promkairos| server.url("/api/v1/datapoints/delete");
+        let hosts = |hosts: &[&str]| json!({"host": hosts});
+        let why = json!({"errors": ["Forbidden: --enable-admin-api of the server allows deletes"]});
+        let refused = ask(&url(&server), Some(&some(json!({"host": "a"})))).await;
+        assert_eq!(refused, (403, why.to_string()));
+        assert_eq!(delete(&server, "/api/v1/metric/one").await, (403, why.to_string()));
+        assert_eq!(tags(&server, "one").await, hosts(&["a", "b", "c"]));
+        assert!(server.process.terminate().success());
+
+        let server = Promkairos::ready(data.path(), &backend, &["--enable-admin-api"]).await;
+        let refused = ask(&url(&server), Some(&some(json!({"host": ["a", "regex:b"]})))).await;
+        assert_eq!(refused.0, 501, "{refused:?}");
+        assert_eq!(ask(&url(&server), Some(&json!({"metrics": [{"name": "one"}]}))).await.0, 400);
+        assert_eq!(tags(&server, "one").await, hosts(&["a", "b", "c"]));
+        let done = (204, String::new());
+        assert_eq!(ask(&url(&server), Some(&some(json!({"host": ["a", "c"]})))).await, done);
+        assert_eq!(tags(&server, "one").await, hosts(&["b"]));
+        for path in ["/api/v1/metric/two", "/api/v1/metric/unknown"] {
+            assert_eq!(delete(&server, path).await, done, "{path}");
+        }
+        assert_eq!(tags(&server, "two").await, json!({}));
+        assert_eq!(tags(&server, "one").await, hosts(&["b"]));
+    }
 }
 
 #[tokio::test]

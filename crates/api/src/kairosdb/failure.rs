@@ -15,9 +15,12 @@ pub(super) enum Failure {
     /// The query is refused, or fails over these points.
     #[error("{0}")]
     Query(#[from] kairos_query::QueryError),
-    /// Something that is not done yet.
+    /// A feature that is not implemented.
     #[error("{0}")]
     NotSupported(&'static str),
+    /// A setting does not allow it.
+    #[error("{0}")]
+    Forbidden(&'static str),
     /// Any other failure, with or without a body.
     #[error("{0}")]
     Request(#[from] RequestError),
@@ -42,7 +45,7 @@ impl Failure {
                 vec![format!("{what}; {NO_SETTING}")]
             }
             Self::Query(error) => error.messages(),
-            Self::NotSupported(_) | Self::Request(_) => vec![self.to_string()],
+            Self::NotSupported(_) | Self::Forbidden(_) | Self::Request(_) => vec![self.to_string()],
         }
     }
 }
@@ -57,6 +60,7 @@ impl IntoResponse for Failure {
                 (status.unwrap_or(StatusCode::BAD_REQUEST), json, body).into_response()
             }
             Self::NotSupported(_) => (StatusCode::NOT_IMPLEMENTED, json, body).into_response(),
+            Self::Forbidden(_) => (StatusCode::FORBIDDEN, json, body).into_response(),
             Self::Request(error) => {
                 let answer = error.into_response();
                 let after = answer.headers().get(header::RETRY_AFTER).cloned();

@@ -1,13 +1,16 @@
-//! KairosDB's REST API: the paths that read.
+//! KairosDB's REST API: the paths that read, and deletes.
 //!
 //! Answers and texts of errors are KairosDB's, and the language is in the crate `kairos-query`. A query passes the same
 //! admission, budgets and time-outs as PromQL. Points are those that PromQL sees without histograms: all values are
-//! doubles, of which KairosDB writes whole numbers without a fraction. Nothing writes here: `save_as` is refused.
+//! doubles, of which KairosDB writes whole numbers without a fraction. Nothing is written here: `save_as` is
+//! refused.
 
 mod answer;
+mod delete;
 mod failure;
 mod names;
 mod query;
+mod request;
 mod status;
 
 use axum::routing::on;
@@ -16,17 +19,24 @@ use super::access::settings::Right;
 use super::route::{Handler, Kind, Methods, Route};
 
 const READ: Option<Right> = Some(Right::Read);
+const ADMIN: Option<Right> = Some(Right::Admin);
 
 /// The paths that no path of a Prometheus has.
 pub static KAIROSDB_ROUTES: &[Route] = &[
-    route("/api/v1/datapoints/query", Methods::GetOrPost, |m| on(m, query::query)),
-    route("/api/v1/datapoints/query/tags", Methods::GetOrPost, |m| on(m, query::tags)),
-    route("/api/v1/metricnames", Methods::Get, |m| on(m, names::metric_names)),
-    route("/api/v1/version", Methods::Get, |m| on(m, status::version)),
-    route("/api/v1/health/check", Methods::Get, |m| on(m, status::check)),
-    route("/api/v1/health/status", Methods::Get, |m| on(m, status::status)),
+    read("/api/v1/datapoints/query", Methods::GetOrPost, |m| on(m, query::query)),
+    read("/api/v1/datapoints/query/tags", Methods::GetOrPost, |m| on(m, query::tags)),
+    read("/api/v1/metricnames", Methods::Get, |m| on(m, names::metric_names)),
+    read("/api/v1/version", Methods::Get, |m| on(m, status::version)),
+    read("/api/v1/health/check", Methods::Get, |m| on(m, status::check)),
+    read("/api/v1/health/status", Methods::Get, |m| on(m, status::status)),
+    change("/api/v1/datapoints/delete", Methods::Post, |m| on(m, delete::data_points)),
+    change("/api/v1/metric/{name}", Methods::Delete, |m| on(m, delete::metric)),
 ];
 
-const fn route(path: &'static str, methods: Methods, handler: Handler) -> Route {
+const fn read(path: &'static str, methods: Methods, handler: Handler) -> Route {
     Route { path, methods, right: READ, kind: Kind::Compressed, handler }
+}
+
+const fn change(path: &'static str, methods: Methods, handler: Handler) -> Route {
+    Route { path, methods, right: ADMIN, kind: Kind::Compressed, handler }
 }

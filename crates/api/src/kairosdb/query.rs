@@ -1,36 +1,26 @@
 //! `/api/v1/datapoints/query` and `/api/v1/datapoints/query/tags`.
 //!
-//! A query is parsed by the workers, and evaluated under the limits of a query of PromQL. Chunks of one metric are in
-//! memory at a time.
-
-use std::time::Instant;
+//! A query is evaluated under the limits of a query of PromQL. Chunks of one metric are in memory at a time.
 
 use axum::extract::{Request, State};
-use axum::http::{Method, header};
 use axum::response::Response;
-use tokio::time::timeout_at;
 
 use super::answer::answer;
 use super::failure::Failure;
-use crate::body::receive;
+use super::request;
 use crate::error::ApiError;
-use crate::heads::query_of;
 use crate::query::outcome;
 use crate::query_request::reached;
 use crate::request_error::RequestError;
-use crate::slow::{self, Watch};
 use crate::state::{AppState, SharedState};
-use promkairos_ingest::ReceivedBody;
 use promkairos_kairos_query::{
     Aggregator, Answer, GroupType, Limits, MetricQuery, Order, Point, Query, QueryError, Series,
-    TagMatcher, TagPattern, Tags, Value, parse,
+    TagMatcher, TagPattern, Tags, Value,
 };
-use promkairos_model::limits::{MAX_KAIROSDB_QUERY_BYTES, NO_SETTING};
-use promkairos_model::{Labels, METRIC_NAME, Matcher, ShownSize, TimeRange};
+use promkairos_model::{Labels, METRIC_NAME, Matcher, TimeRange};
 use promkairos_promql::{self as promql, Held, QueryOptions, RawReader, RawSelection};
 use promkairos_telemetry::{QueryKind, QueryOutcome};
 
-const NO_QUERY: &str = "query json must not be null or empty";
 const NO_SAVE_AS: &str = "the aggregator save_as is not supported yet";
 
 /// `/api/v1/datapoints/query`: the JSON in the body, or in the parameter `query` of GET.
@@ -53,29 +43,16 @@ pub(super) async fn tags(
 type Evaluate = for<'a> fn(&RawReader, &MetricQuery, &mut Answer<'a>) -> Result<(), QueryError>;
 
 async fn run(state: &AppState, request: Request, evaluate: Evaluate) -> Result<Response, Failure> {
-    let began = Instant::now();
-    let path = request.uri().path().to_owned();
-    let (text, _body) = query_json(state, request).await?;
-    let _watch = Watch::new(state, &path, [slow::shown(&text)]);
-    state.pressure.check_read()?;
-    let (limits, now) = (limits(), state.clock.now_ms());
-    let parsed = state.workers.run(move |_| Ok((parse(&text, now, &limits), limits)));
-    let (most, setting) = state.evaluator().engine.settings().longest();
-    let parsed = timeout_at((began + most).into(), parsed).await.map_err(|_| {
-        let (place, of) = ("query queue", promql::LimitSource::Setting(setting));
-        let late = promql::QueryError::TimedOut { place, limit: most, of };
-        reached(state, &late);
-        ApiError::Query(late)
-    })?;
-    let (query, limits) = parsed?;
-    let query = query?;
+    let asked = request::read(state, request).await?;
+    let query = asked.query;
     let saves = |one: &Aggregator| matches!(one, Aggregator::SaveAs(_));
     if query.metrics.iter().any(|metric| metric.aggregators.iter().any(saves)) {
         return Err(Failure::NotSupported(NO_SAVE_AS));
     }
     state.pressure.check_read()?;
     let store = state.store()?.clone();
-    let options = QueryOptions { began: Some(began), ..QueryOptions::default() };
+    let options = QueryOptions { began: Some(asked.began), ..QueryOptions::default() };
+    let limits = asked.limits;
     let work = move |reader: &RawReader| Ok(evaluated(reader, &query, &limits, evaluate));
     let evaluator = state.evaluator();
     let mut running = state.metrics.queries.begin(QueryKind::KairosDb);
@@ -107,41 +84,6 @@ fn ended(state: &AppState, failure: &Failure) -> QueryOutcome {
         Failure::Query(QueryError::Limit { .. }) => QueryOutcome::Limited,
         _ => QueryOutcome::Failed,
     }
-}
-
-/// The JSON of a query, and the body that it was in. While the body is there, its room is taken.
-async fn query_json(
-    state: &AppState,
-    request: Request,
-) -> Result<(String, Option<ReceivedBody>), Failure> {
-    let (parts, body) = request.into_parts();
-    if parts.method != Method::GET {
-        let encoding = parts.headers.get(header::CONTENT_ENCODING);
-        if let Some(encoding) = encoding.filter(|encoding| *encoding != "identity") {
-            let why = format!("a query is not taken with the Content-Encoding {encoding:?}");
-            return Err(RequestError::UnsupportedType(why).into());
-        }
-        let (most, http) = (state.body_bytes(), &state.metrics.http);
-        let body = receive(&state.forms, &parts.headers, body, most, http).await?;
-        if body.bytes.len() > MAX_KAIROSDB_QUERY_BYTES {
-            let most = ShownSize::of(MAX_KAIROSDB_QUERY_BYTES);
-            let why = format!("query of more than {most}; {NO_SETTING}");
-            return Err(ApiError::BadRequest(why).into());
-        }
-        return Ok((String::from_utf8_lossy(&body.bytes).into_owned(), Some(body)));
-    }
-    let query = query_of(&parts.uri, &parts.extensions).unwrap_or_default();
-    let mut pairs = form_urlencoded::parse(query.as_bytes());
-    match pairs.find(|(name, text)| name == "query" && !text.is_empty()) {
-        Some((_, text)) => Ok((text.into_owned(), None)),
-        None => Err(ApiError::BadRequest(NO_QUERY.into()).into()),
-    }
-}
-
-/// The limits of a query that no setting changes. Its memory is limited by that of a query of PromQL.
-fn limits() -> Limits {
-    let (max_points_in_memory, max_answer_bytes) = (u64::MAX, usize::MAX);
-    Limits { max_points_in_memory, max_answer_bytes, ..Limits::default() }
 }
 
 fn evaluated(
@@ -211,6 +153,17 @@ fn select<'a>(
     reader: &RawReader,
     metric: &'a MetricQuery,
 ) -> Result<(RawSelection, SeriesFilter<'a>), QueryError> {
+    let matchers = matchers(metric);
+    let mut memory = reader.memory();
+    memory.take(0, TagMatcher::max_bytes(&metric.tags)).map_err(source)?;
+    let filters = TagMatcher::new(&metric.tags)?;
+    let range = TimeRange::new(metric.start, metric.end);
+    let selection = reader.select(matchers, range).map_err(source)?;
+    Ok((selection, SeriesFilter { filters, _memory: memory }))
+}
+
+/// The name of the metric, and its filters that have no regular expression.
+pub(super) fn matchers(metric: &MetricQuery) -> Vec<Matcher> {
     let mut matchers = vec![Matcher::equal(METRIC_NAME, &metric.name)];
     for filter in &metric.tags {
         let values = filter.patterns.iter().map(|pattern| match pattern {
@@ -223,12 +176,7 @@ fn select<'a>(
             None => {}
         }
     }
-    let mut memory = reader.memory();
-    memory.take(0, TagMatcher::max_bytes(&metric.tags)).map_err(source)?;
-    let filters = TagMatcher::new(&metric.tags)?;
-    let range = TimeRange::new(metric.start, metric.end);
-    let selection = reader.select(matchers, range).map_err(source)?;
-    Ok((selection, SeriesFilter { filters, _memory: memory }))
+    matchers
 }
 
 /// The labels as tags, without the name of the metric.

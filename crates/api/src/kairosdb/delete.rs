@@ -1,0 +1,59 @@
+//! Deletes of KairosDB's API. As all deletes, they need `--enable-admin-api` and the right `admin`.
+//!
+//! A delete is one of the store, by matchers. So a query whose filters have regular expressions deletes nothing.
+
+use axum::extract::{Path, Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+use super::failure::Failure;
+use super::{query, request};
+use crate::settings::AdminApi;
+use crate::slow::Watch;
+use crate::state::{AppState, SharedState};
+use promkairos_kairos_query::{MetricQuery, TagPattern};
+use promkairos_model::{METRIC_NAME, Matcher, TimeRange};
+
+const DISABLED: &str = "Forbidden: --enable-admin-api of the server allows deletes";
+const NO_REGEX: &str = "a delete with regex: is not supported yet";
+
+/// `POST /api/v1/datapoints/delete`: deletes the points that a query means, without its groups and aggregators.
+pub(super) async fn data_points(
+    State(state): State<SharedState>,
+    request: Request,
+) -> Result<Response, Failure> {
+    check_enabled(&state)?;
+    let asked = request::read(&state, request).await?;
+    if asked.query.metrics.iter().any(has_regex) {
+        return Err(Failure::NotSupported(NO_REGEX));
+    }
+    for metric in &asked.query.metrics {
+        let range = TimeRange::new(metric.start, metric.end);
+        state.store()?.delete(&query::matchers(metric), range).await?;
+    }
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// `DELETE /api/v1/metric/{name}`: deletes all points of a metric, if there is one.
+pub(super) async fn metric(
+    State(state): State<SharedState>,
+    Path(name): Path<String>,
+) -> Result<Response, Failure> {
+    check_enabled(&state)?;
+    let _watch = Watch::new(&state, "/api/v1/metric", [name.clone()]);
+    let matchers = [Matcher::equal(METRIC_NAME, &name)];
+    state.store()?.delete(&matchers, TimeRange::ALL).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+fn check_enabled(state: &AppState) -> Result<(), Failure> {
+    match state.admin_api {
+        AdminApi::Enabled => Ok(()),
+        AdminApi::Disabled => Err(Failure::Forbidden(DISABLED)),
+    }
+}
+
+fn has_regex(metric: &MetricQuery) -> bool {
+    let mut patterns = metric.tags.iter().flat_map(|filter| &filter.patterns);
+    patterns.any(|pattern| matches!(pattern, TagPattern::Regex(_)))
+}
