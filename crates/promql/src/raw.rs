@@ -11,12 +11,13 @@ use std::time::Instant;
 
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
+use tokio::time::timeout_at;
 use tracing::{Instrument, Span, info_span};
 
 use super::budget::Held;
 use super::context::Context;
 use super::engine::{Engine, QueryOptions};
-use super::error::{QueryError, joined};
+use super::error::{EVALUATION, QueryError, joined};
 use super::plan::Requested;
 use super::source::{Selected, damaged, in_range, select};
 use super::steps::Steps;
@@ -70,6 +71,17 @@ impl Engine {
     }
 }
 
+/// Waits for `work` until the time of the query is over: what waits longer could outlive the runtime.
+fn in_time<T>(
+    runtime: &Handle,
+    context: &Context,
+    work: impl Future<Output = T>,
+) -> Result<T, QueryError> {
+    let deadline = context.deadline().into();
+    let done = runtime.block_on(async { timeout_at(deadline, work).await });
+    done.map_err(|_| context.late(EVALUATION))
+}
+
 /// Reads series for one query. Its calls block.
 pub struct RawReader {
     store: Arc<dyn Store>,
@@ -87,7 +99,7 @@ impl RawReader {
         self.context.check()?;
         let requested = Requested { matchers, range, hints: None, users: 1 };
         let selected = select(&*self.store, &requested, &self.context.budget);
-        let selected = self.runtime.block_on(selected)?;
+        let selected = in_time(&self.runtime, &self.context, selected)??;
         self.context.add_series(selected.series.len())?;
         let context = Arc::clone(&self.context);
         let passed = Passed { context, points: Cell::new(0), steps: Cell::new(0) };
@@ -136,7 +148,8 @@ impl RawSelection {
             let run = length.run(reader, first, end);
             first = run.end;
             self.passed.context.check()?;
-            let chunks = self.runtime.block_on(reader.read(run.clone()))?;
+            let read = reader.read(run.clone());
+            let chunks = in_time(&self.runtime, &self.passed.context, read)??;
             length.note(chunks.len(), chunk_bytes(&chunks));
             for (at, chunks) in run.zip(chunks) {
                 all.push(self.series(at, chunks)?);

@@ -114,8 +114,7 @@ fn append_points(
         let points: Box<dyn Iterator<Item = _>> = match metric.order {
             Order::Ascending => Box::new(points),
             Order::Descending => {
-                let points_held = one.max_points();
-                memory.take(points_held, points_held * size_of::<Point>()).map_err(source)?;
+                memory.take(0, one.max_points() * size_of::<Point>()).map_err(source)?;
                 let points = points.collect::<Result<Vec<Point>, QueryError>>()?;
                 Box::new(points.into_iter().rev().map(Ok))
             }
