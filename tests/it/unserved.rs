@@ -5,7 +5,7 @@ use rand::rngs::StdRng;
 
 use crate::cassandra::keyspace::TestKeyspace;
 use crate::support::load::Load;
-use crate::support::promkairos::{Backend, Promkairos};
+use crate::support::promkairos::{Backend, Promkairos, WHOLE_FLUSH};
 use crate::support::{eventually, keyspace, seed};
 
 /// The log of a start that must fail.
@@ -168,7 +168,7 @@ async fn a_log_goes_to_no_other_keyspace_and_no_other_cluster() {
     server.process.kill();
 
     std::fs::write(&home, text).expect("written");
-    let mut server = Promkairos::ready(data.path(), &ours, &[]).await;
+    let mut server = Promkairos::ready(data.path(), &ours, &[WHOLE_FLUSH]).await;
     load.check(&server).await;
     assert!(server.process.terminate().success(), "{}", server.process.log());
     // Everything is flushed: the next start may use other settings.

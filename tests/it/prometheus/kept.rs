@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::{metric_values, seconds};
 use crate::support::prometheus::Prometheus;
-use crate::support::promkairos::{Backend, Message, Promkairos};
+use crate::support::promkairos::{Backend, Message, Promkairos, WHOLE_FLUSH};
 use crate::support::remote_read::LabelMap;
 use crate::support::{self, eventually};
 
@@ -159,7 +159,7 @@ pub(super) async fn same_in_the_store(
     (known, range): (&Known, TimeRange),
 ) {
     server.process.kill();
-    let mut again = Promkairos::ready(data, backend, &[]).await;
+    let mut again = Promkairos::ready(data, backend, &[WHOLE_FLUSH]).await;
     assert!(again.process.terminate().success(), "{}", again.process.log());
     let store = open(data, backend).await;
 

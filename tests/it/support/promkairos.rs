@@ -247,6 +247,9 @@ fn command(wrapper: &[&str], data: &Path, backend: &Backend, flags: &[&str]) -> 
     command
 }
 
+/// For a server whose store is read after its stop: the last flush has the time that it needs.
+pub(crate) const WHOLE_FLUSH: &str = "--shutdown-timeout=100s";
+
 /// How often a statement was executed, from a page of the server's metrics.
 pub(crate) fn statements(page: &str, statement: &str) -> u64 {
     let head = format!("promkairos_cassandra_statements_total{{statement=\"{statement}\"");
