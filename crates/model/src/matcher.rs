@@ -160,6 +160,22 @@ mod tests {
     }
 
     #[test]
+    fn one_of_several_values_passes() {
+        let values = ["b", "a|b", ".*", "eu-1 #&~", "\\d\n", "é", "b"];
+        let matcher = Matcher::one_of("a", &values);
+        // The text of the matcher means the same.
+        let read = Matcher::new(MatchOp::Regex, "a", matcher.value()).expect("valid");
+        assert_eq!(matcher, read);
+        for matcher in [matcher, read] {
+            assert!(values.iter().all(|value| matcher.matches(value)), "{matcher}");
+            for other in ["", "a", "bb", "x", "7", "b|a"] {
+                assert!(!matcher.matches(other), "{matcher} {other}");
+            }
+            assert_eq!(matcher.literals().map(|all| all.len()), Some(6), "{matcher}");
+        }
+    }
+
+    #[test]
     fn an_absent_label_passes_beside_one_value() {
         for value in ["a", "eu-1 #&~", "a|b", ".*", "\\d\n", "é", ""] {
             let matcher = Matcher::absent_or_equal("a", value);

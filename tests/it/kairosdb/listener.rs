@@ -117,6 +117,27 @@ async fn deletes_need_the_admin_api_and_delete_what_a_query_means() {
 }
 
 #[tokio::test]
+async fn a_delete_of_very_many_values_leaves_a_log_that_can_be_read() {
+    let data = tempfile::tempdir().expect("a folder");
+    let flags = ["--enable-admin-api"];
+    let mut server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
+    let series = floats(&[("__name__", "one"), ("host", "a.b")], &[(1_000, 1.0)]);
+    assert_eq!(send(&server.url(""), vec![series]).await, 204);
+    let url = server.url("/api/v1/datapoints/delete");
+    for count in [100, 16_000] {
+        let hosts: Vec<String> = (0..count).map(|at| format!("h{at}.b-#*")).collect();
+        let query =
+            json!({"start_absolute": 0, "metrics": [{"name": "one", "tags": {"host": hosts}}]});
+        let (status, text) = ask(&url, Some(&query)).await;
+        let refused = status == 400 && text.contains("too many values of a tag at a time");
+        assert!(status == 204 || count > 100 && refused, "{count}: {status} {text}");
+    }
+    server.process.kill();
+    let server = Promkairos::ready(data.path(), &Backend::Embedded, &flags).await;
+    assert_eq!(tags(&server, "one").await, json!({"host": ["a.b"]}));
+}
+
+#[tokio::test]
 async fn an_address_that_is_taken_ends_the_start() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let flag = format!("--kairosdb-listen={}", taken.local_addr().expect("bound"));

@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::failure::Failure;
 use super::{query, request};
+use crate::error::ApiError;
 use crate::settings::AdminApi;
 use crate::slow::Watch;
 use crate::state::{AppState, SharedState};
@@ -27,9 +28,11 @@ pub(super) async fn data_points(
     if asked.query.metrics.iter().any(has_regex) {
         return Err(Failure::NotSupported(NO_REGEX));
     }
-    for metric in &asked.query.metrics {
-        let range = TimeRange::new(metric.start, metric.end);
-        state.store()?.delete(&query::matchers(metric), range).await?;
+    let deletes: Vec<_> = asked.query.metrics.iter().map(of_metric).collect();
+    let deletes = state.workers.run(move |_| deletes.into_iter().map(readable).collect());
+    let deletes: Vec<(Vec<Matcher>, TimeRange)> = deletes.await?;
+    for (matchers, range) in deletes {
+        state.store()?.delete(&matchers, range).await?;
     }
     Ok(StatusCode::NO_CONTENT.into_response())
 }
@@ -44,6 +47,21 @@ pub(super) async fn metric(
     let matchers = [Matcher::equal(METRIC_NAME, &name)];
     state.store()?.delete(&matchers, TimeRange::ALL).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+fn of_metric(metric: &MetricQuery) -> (Vec<Matcher>, TimeRange) {
+    (query::matchers(metric), TimeRange::new(metric.start, metric.end))
+}
+
+/// A log keeps a delete with the texts of its matchers. What it could not read back is refused before.
+fn readable(
+    (matchers, range): (Vec<Matcher>, TimeRange),
+) -> Result<(Vec<Matcher>, TimeRange), ApiError> {
+    let again = matchers.iter().map(|one| Matcher::new(one.op(), one.name(), one.value()));
+    let again = again.collect::<Result<_, _>>().map_err(|error| {
+        ApiError::BadRequest(format!("a delete of too many values of a tag at a time: {error}"))
+    })?;
+    Ok((again, range))
 }
 
 fn check_enabled(state: &AppState) -> Result<(), Failure> {
