@@ -42,7 +42,10 @@ const DIFFERENT: List = &[
         "of a window that is itself the answer the points before it are not counted",
         &["cost-with-query-018"],
     ),
-    ("one sample of 1,519 is not counted; why is not known", &["cost-with-range-008"]),
+    (
+        "a histogram counts with its own buckets, not with those of later histograms of its chunk",
+        &["cost-with-range-008"],
+    ),
 ];
 
 /// Further differences of Cassandra alone.
