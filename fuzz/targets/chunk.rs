@@ -1,6 +1,6 @@
 //! Chunks of every kind: any bytes decode or are refused; what decodes is encoded and read again.
 use bytes::Bytes;
-use promkairos::chunk::{self, Chunk, ChunkKind, Floats};
+use promkairos::chunk::{self, Chunk, ChunkKind, Floats, SideKind, StampedPoint};
 use promkairos::model::{Point, TimeRange, Value};
 
 pub(crate) fn check(data: &[u8]) {
@@ -18,7 +18,8 @@ pub(crate) fn check(data: &[u8]) {
         min_time: 0,
         max_time: 0,
         data: Bytes::copy_from_slice(&rest[split..]),
-        starts: Bytes::copy_from_slice(&rest[..split]).into(),
+        side: Bytes::copy_from_slice(&rest[..split]).into(),
+        side_kind: if count_low % 2 == 0 { SideKind::Starts } else { SideKind::Longs },
         stamps: Bytes::copy_from_slice(&rest[..split]).into(),
     });
 }
@@ -34,9 +35,14 @@ fn check_points(chunk: &Chunk) {
         let times = of_chunk.map(|(first, last)| (first.timestamp, last.timestamp));
         assert!(!is_broken && rise && times == Some((chunk.min_time, chunk.max_time)));
     }
-    let stamped: Vec<i64> =
-        chunk.stamped_points().map_while(Result::ok).map(|(point, _)| point.timestamp).collect();
-    assert!(points.iter().map(|point| point.timestamp).take(stamped.len()).eq(stamped));
+    let stamped: Vec<StampedPoint> = chunk.stamped_points().map_while(Result::ok).collect();
+    let times = stamped.iter().map(|entry| entry.point.timestamp);
+    assert!(points.iter().map(|point| point.timestamp).take(stamped.len()).eq(times));
+    let longs = |all: &[StampedPoint]| all.iter().map(|entry| entry.long).collect::<Vec<_>>();
+    let again = chunk::encode_stamped(&stamped);
+    let again = again.iter().flat_map(|chunk| chunk.stamped_points().collect::<Vec<_>>());
+    let again: Vec<StampedPoint> = again.map(|entry| entry.expect("our own chunk")).collect();
+    assert_eq!(longs(&again), longs(&stamped));
     if is_broken {
         return;
     }

@@ -12,7 +12,7 @@ pub(crate) fn check(data: &[u8]) {
     let _ = chunks_of(&Bytes::copy_from_slice(content), base);
     let frame = Bytes::from([content, &crc32c::crc32c(content).to_le_bytes()].concat());
     let Ok(chunks) = chunks_of(&frame, base) else { return };
-    let held: usize = chunks.iter().map(|chunk| chunk.data.len() + chunk.starts.len()).sum();
+    let held: usize = chunks.iter().map(|chunk| chunk.data.len() + chunk.side.len()).sum();
     assert!(held <= content.len(), "{held} of {}", content.len());
     for chunk in &chunks {
         assert!(chunk.count > 0 && chunk.min_time <= chunk.max_time, "{chunk:?}");

@@ -8,8 +8,9 @@ use std::ops::Range;
 use super::endpoint::{Starts, StoreEndpoint};
 use super::error::CopyError;
 use super::progress::Totals;
+use crate::chunk::StampedPoint;
 use crate::model::{
-    Exemplar, ExemplarEntry, HistogramSample, Labels, Metadata, MetadataEntry, Point, RawLabels,
+    Exemplar, ExemplarEntry, HistogramSample, Labels, Metadata, MetadataEntry, RawLabels,
     Rejections, Sample, SampleTimes, SeriesEntry, Target, Value, WriteBatch,
 };
 
@@ -33,6 +34,7 @@ struct Content {
     refused: Rejections,
     series: Vec<Series>,
     samples: Vec<Sample>,
+    longs: Vec<(u32, i64)>,
     histograms: Vec<HistogramSample>,
     exemplars: Vec<Exemplar>,
     metadata: Vec<(String, Metadata)>,
@@ -55,9 +57,9 @@ impl<'a> Batch<'a> {
     }
 
     /// Adds a point; points of a series are added in a row.
-    pub(super) fn point(&mut self, labels: &Labels, point: Point) {
-        if self.may_have(labels, point.timestamp, Target::Sample) {
-            self.content.point(labels, point, self.to.starts);
+    pub(super) fn point(&mut self, labels: &Labels, entry: StampedPoint) {
+        if self.may_have(labels, entry.point.timestamp, Target::Sample) {
+            self.content.point(labels, entry, self.to.starts);
         }
     }
 
@@ -102,12 +104,14 @@ impl<'a> Batch<'a> {
 
 impl Content {
     /// `starts` says which start timestamps are kept.
-    fn point(&mut self, labels: &Labels, point: Point, starts: Starts) {
+    fn point(&mut self, labels: &Labels, entry: StampedPoint, starts: Starts) {
+        let StampedPoint { point, long, .. } = entry;
         let start_timestamp = starts.kept(&point);
         self.starts_left_out += u64::from(start_timestamp != point.start_timestamp);
         let timestamp = point.timestamp;
         match point.value {
             Value::Float(value) => {
+                self.longs.extend(long.map(|long| (self.samples.len() as u32, long)));
                 self.samples.push(Sample { timestamp, start_timestamp, value });
                 self.weight += 1;
                 let end = self.samples.len() as u32;
@@ -154,7 +158,7 @@ impl Content {
 
     /// Sends it. Returns what the target has accepted.
     async fn send(self, to: &StoreEndpoint) -> Result<Totals, CopyError> {
-        let Self { refused, series, samples, histograms, exemplars, metadata, .. } = self;
+        let Self { refused, series, samples, longs, histograms, exemplars, metadata, .. } = self;
         let mut totals = Totals {
             refused: refused.len() as u64,
             reasons: refused.kept().iter().map(ToString::to_string).collect(),
@@ -167,6 +171,7 @@ impl Content {
         let batch = WriteBatch {
             series: series.iter().zip(0..).map(|(series, index)| series.entry(index)).collect(),
             samples,
+            longs,
             histograms,
             exemplars: exemplars.iter().map(exemplar_entry).collect(),
             metadata: metadata.iter().map(metadata_entry).collect(),

@@ -1,6 +1,7 @@
 //! Counts and checksums of points that do not depend on how a store keeps the points.
 //!
-//! A float is hashed by its bits. A native histogram is hashed by its nonempty buckets and their
+//! A float is hashed by its bits, and an integer by its own. Where one side is a server, which tells floats alone, an
+//! integer is a float. A native histogram is hashed by its nonempty buckets and their
 //! positions, because a chunk adds empty buckets. Its hint about counter resets is left out,
 //! because it follows from earlier points; whether it is a gauge is hashed. Stale markers are all
 //! the same. The sum over points does not depend on their order.
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::endpoint::Starts;
-use crate::chunk::{Chunk, ChunkError};
+use crate::chunk::{Chunk, ChunkError, StampedPoint};
 use crate::model::{Counts, Histogram, Point, ResetHint, Span, TimeRange, Value, counts_of};
 
 /// Number and checksum of points.
@@ -63,28 +64,34 @@ fn each(
 ) -> Result<(), ChunkError> {
     let mut bytes = Vec::new();
     for chunk in chunks {
-        for point in chunk.points() {
-            let point = point?;
-            if range.contains(point.timestamp) {
+        for entry in chunk.stamped_points() {
+            let entry = entry?;
+            if range.contains(entry.point.timestamp) {
                 bytes.clear();
-                put_point(&mut bytes, &point, starts);
-                visit(&point, xxh3_64(&bytes));
+                put_point(&mut bytes, &entry, starts);
+                visit(&entry.point, xxh3_64(&bytes));
             }
         }
     }
     Ok(())
 }
 
-fn put_point(out: &mut Vec<u8>, point: &Point, starts: Starts) {
+fn put_point(out: &mut Vec<u8>, entry: &StampedPoint, starts: Starts) {
+    let StampedPoint { point, long, .. } = entry;
     out.extend_from_slice(&point.timestamp.to_le_bytes());
     out.extend_from_slice(&starts.kept(point).to_le_bytes());
-    match &point.value {
-        Value::Float(value) => {
+    // What tells no start timestamps is a server, which tells no integers either.
+    match (&point.value, long.filter(|_| starts != Starts::None)) {
+        (Value::Float(_), Some(long)) => {
+            out.push(3);
+            put(out, long.cast_unsigned());
+        }
+        (Value::Float(value), None) => {
             out.push(0);
             put(out, value.to_bits());
         }
-        Value::Histogram(histogram) if histogram.is_stale() => out.push(1),
-        Value::Histogram(histogram) => {
+        (Value::Histogram(histogram), _) if histogram.is_stale() => out.push(1),
+        (Value::Histogram(histogram), _) => {
             out.push(2);
             put_histogram(out, histogram);
         }

@@ -15,7 +15,7 @@ use ureq::tls::TlsConfig;
 
 use super::answers;
 use super::runs::{RUN_BYTES, Run};
-use crate::chunk::{Chunk, ChunkKind, ColumnBytes};
+use crate::chunk::{Chunk, ChunkKind, ColumnBytes, SideKind};
 use crate::model::{Exemplar, Labels, Matcher, Metadata, RawLabels, ShownSize, TimeRange, varint};
 use crate::promql::format::timestamp;
 use crate::storage::StoreError;
@@ -247,7 +247,8 @@ fn decoded(series: &FrameSeries<'_>) -> Result<(Labels, Vec<Chunk>), StoreError>
             min_time: chunk.min_time,
             max_time: chunk.max_time,
             data: Bytes::copy_from_slice(chunk.data),
-            starts: ColumnBytes::default(),
+            side: ColumnBytes::default(),
+            side_kind: SideKind::Starts,
             stamps: ColumnBytes::default(),
         })
     };

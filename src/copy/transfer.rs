@@ -187,11 +187,11 @@ impl Copier {
             if !self.job.is_first(selector, &labels) {
                 continue;
             }
-            for point in chunks.iter().flat_map(|chunk| chunk.points()) {
-                let point =
+            for point in chunks.iter().flat_map(|chunk| chunk.stamped_points()) {
+                let entry =
                     point.map_err(|why| CopyError::chunk(self.from.name(), &labels, why))?;
-                if range.contains(point.timestamp) {
-                    batch.point(&labels, point);
+                if range.contains(entry.point.timestamp) {
+                    batch.point(&labels, entry);
                 }
                 batch.send_if_full().await?;
             }

@@ -15,7 +15,7 @@ pub(crate) struct Batch {
 #[derive(Debug, Clone)]
 struct Series {
     raw: Vec<u8>,
-    samples: Vec<Sample>,
+    samples: Vec<(Sample, Option<i64>)>,
     histograms: Vec<HistogramSample>,
     exemplars: Vec<(Vec<u8>, f64, i64)>,
 }
@@ -51,7 +51,13 @@ impl Batch {
     }
 
     pub(crate) fn sample(mut self, timestamp: i64, value: f64) -> Self {
-        self.last().samples.push(Sample { timestamp, start_timestamp: 0, value });
+        self.last().samples.push((Sample { timestamp, start_timestamp: 0, value }, None));
+        self
+    }
+
+    pub(crate) fn long(mut self, timestamp: i64, long: i64) -> Self {
+        let sample = Sample { timestamp, start_timestamp: 0, value: long as f64 };
+        self.last().samples.push((sample, Some(long)));
         self
     }
 
@@ -85,7 +91,10 @@ impl Batch {
             let at = |len: usize| u32::try_from(len).expect("a small batch");
             let (s, h, e) =
                 (at(batch.samples.len()), at(batch.histograms.len()), at(batch.exemplars.len()));
-            batch.samples.extend(&series.samples);
+            for (sample, long) in &series.samples {
+                batch.longs.extend(long.map(|long| (at(batch.samples.len()), long)));
+                batch.samples.push(*sample);
+            }
             batch.histograms.extend(series.histograms.iter().cloned());
             batch.exemplars.extend(series.exemplars.iter().map(|(raw, value, timestamp)| {
                 ExemplarEntry { labels: RawLabels(raw), value: *value, timestamp: *timestamp }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use promkairos::chunk::{
-    Appended, Chunk, ChunkBuilder, ChunkKind, OpenChunk, XorAppender, encode_points,
+    Appended, Chunk, ChunkKind, OpenChunk, SideKind, StampedPoint, XorAppender, encode_points,
+    encode_stamped,
 };
 use promkairos::limits::MAX_CHUNK_POINTS;
 use promkairos::model::{
@@ -100,13 +101,19 @@ fn values() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Points with acceptance times.
-fn stamped_points(most: usize) -> impl Strategy<Value = Vec<(Point, i64)>> {
+/// Points with acceptance times; some are integers.
+fn stamped_points(most: usize) -> impl Strategy<Value = Vec<StampedPoint>> {
     let side = || prop_oneof![3 => Just(0i64), 2 => Just(1_700_000_000_000), 1 => any::<i64>()];
-    let rest = prop::collection::vec((values(), side(), side()), most);
+    let long = prop_oneof![-1_000i64..1_000, any::<i64>(), (1i64 << 53)..(1 << 53) + 9];
+    let long = prop_oneof![2 => Just(None), 1 => long.prop_map(Some)];
+    let rest = prop::collection::vec((values(), side(), side(), long), most);
     (times(most), rest).prop_map(|(times, rest)| {
-        let point = |(timestamp, (value, start_timestamp, stamp))| {
-            (Point { timestamp, start_timestamp, value }, stamp)
+        let point = |(timestamp, (value, start_timestamp, stamp, long))| match long {
+            Some(long) => StampedPoint::of_long(timestamp, long, stamp),
+            None => {
+                let point = Point { timestamp, start_timestamp, value };
+                StampedPoint { point, long: None, stamp }
+            }
         };
         times.into_iter().zip(rest).map(point).collect()
     })
@@ -141,7 +148,7 @@ fn without_hint(point: &Point) -> Point {
     Point { value: Value::Histogram(Arc::new(bare)), ..*point }
 }
 
-fn decode(chunks: &[Chunk]) -> Vec<(Point, i64)> {
+fn decode(chunks: &[Chunk]) -> Vec<StampedPoint> {
     chunks.iter().flat_map(Chunk::stamped_points).collect::<Result<_, _>>().expect("readable")
 }
 
@@ -169,34 +176,33 @@ proptest! {
 
     #[test]
     fn points_come_back(points in stamped_points(300)) {
-        let mut builder = ChunkBuilder::default();
-        for (point, stamp) in &points {
-            builder.push(point, *stamp);
-        }
-        let chunks = builder.finish();
+        let chunks = encode_stamped(&points);
         for chunk in &chunks {
             prop_assert_eq!(chunk.validate(), Ok(()));
             prop_assert!((1..=MAX_CHUNK_POINTS).contains(&usize::from(chunk.count)));
         }
         prop_assert!(chunks.windows(2).all(|pair| pair[0].max_time < pair[1].min_time));
-        let bare = |points: &[(Point, i64)]| -> Vec<_> {
-            points.iter().map(|(point, stamp)| (without_hint(point), *stamp)).collect()
+        let bare = |points: &[StampedPoint]| -> Vec<_> {
+            let bare = |entry: &StampedPoint| {
+                StampedPoint { point: without_hint(&entry.point), ..entry.clone() }
+            };
+            points.iter().map(bare).collect()
         };
         prop_assert_eq!(bare(&decode(&chunks)), bare(&points));
     }
 
     #[test]
     fn an_open_chunk_can_be_read_at_any_time(points in stamped_points(40)) {
-        let mut open = OpenChunk::new(&points[0].0, points[0].1);
+        let mut open = OpenChunk::with_stamped(&points[0]);
         let mut first = 0;
-        for (i, (point, stamp)) in points.iter().enumerate().skip(1) {
-            if open.push(point, *stamp).is_some() {
+        for (i, entry) in points.iter().enumerate().skip(1) {
+            if open.push_stamped(entry).is_some() {
                 first = i;
             }
             let chunk = open.to_chunk();
             prop_assert_eq!(chunk.validate(), Ok(()));
             prop_assert_eq!(usize::from(chunk.count), i + 1 - first);
-            prop_assert_eq!(chunk.max_time, point.timestamp);
+            prop_assert_eq!(chunk.max_time, entry.point.timestamp);
         }
     }
 
@@ -204,8 +210,7 @@ proptest! {
     fn damaged_chunks_do_no_harm(
         points in stamped_points(60), at in any::<prop::sample::Index>(), bit in 0u8..8, cut: bool
     ) {
-        let points: Vec<_> = points.into_iter().map(|(point, _)| point).collect();
-        for mut chunk in encode_points(&points) {
+        for mut chunk in encode_stamped(&points) {
             let mut data = chunk.data.to_vec();
             let at = at.index(data.len());
             data[at] ^= 1 << bit;
@@ -232,12 +237,14 @@ proptest! {
             count,
             min_time: 0,
             max_time: 0,
-            starts: data.clone().into(),
+            side: data.clone().into(),
+            side_kind: if count.is_multiple_of(2) { SideKind::Starts } else { SideKind::Longs },
             stamps: data.clone().into(),
             data,
         };
         let _ = chunk.validate();
         prop_assert!(chunk.points().count() <= usize::from(count) + 1);
+        prop_assert!(chunk.stamped_points().count() <= usize::from(count) + 1);
         let mut floats = Vec::new();
         let _ = chunk.floats(&mut floats);
         prop_assert!(floats.len() <= usize::from(count));

@@ -127,7 +127,7 @@ impl Gate {
         let mut stamps = self.stamps.lock().expect("no test panicked with it");
         for chunk in &run.chunks {
             let points = chunk.stamped_points().map(|entry| entry.expect("a good chunk"));
-            stamps.extend(points.map(|(point, stamp)| (point.timestamp, stamp)));
+            stamps.extend(points.map(|entry| (entry.point.timestamp, entry.stamp)));
         }
     }
 }

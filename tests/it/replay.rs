@@ -275,7 +275,8 @@ fn chunk_points(message: &v1::Chunk) -> Vec<(i64, Meaning)> {
         min_time: message.min_time_ms,
         max_time: message.max_time_ms,
         data: message.data.clone().into(),
-        starts: Default::default(),
+        side: Default::default(),
+        side_kind: Default::default(),
         stamps: Default::default(),
     };
     chunk.validate().expect("the times are those of the first and the last point");

@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use promkairos::chunk::Chunk;
 use promkairos::model::{
     Counts, Histogram, Labels, MatchOp, Matcher, MetricType, Point, ResetHint, STALE_NAN_BITS,
     Span, TimeRange, Value,
@@ -210,6 +211,7 @@ macro_rules! conformance_of {
                 the_last_write_wins,
                 a_float_beats_a_histogram_in_one_batch,
                 any_order_and_any_age,
+                integers_are_kept,
                 matchers_of_every_kind,
                 labels_are_sorted_and_validated,
                 label_endpoints,
@@ -293,6 +295,25 @@ async fn read(
         }
     }
     result
+}
+
+/// The integers in the range with their times, by labels.
+async fn integers(
+    store: &dyn Store,
+    matchers: &[Matcher],
+    range: TimeRange,
+) -> Vec<(Labels, Vec<(i64, i64)>)> {
+    let selection = store.select(matchers, range, &SelectHints::default()).await.expect("select");
+    let chunks = selection.reader.read(0..selection.series.len()).await.expect("read");
+    let of_series = |(labels, chunks): (Labels, Vec<Chunk>)| {
+        let points = chunks.iter().flat_map(Chunk::stamped_points);
+        let points = points.map(|entry| entry.expect("a good chunk"));
+        let inside = points.filter(|entry| range.contains(entry.point.timestamp));
+        let longs = inside.filter_map(|entry| Some((entry.point.timestamp, entry.long?)));
+        (labels, longs.collect::<Vec<_>>())
+    };
+    let all = selection.series.into_iter().zip(chunks).map(of_series);
+    all.filter(|(_, longs)| !longs.is_empty()).collect()
 }
 
 /// Each store decides where chunks begin, and so which counter resets it knows.
@@ -770,6 +791,35 @@ async fn everything_survives_a_restart(mut h: Harness) {
 }
 
 /// Random writes, deletes, restarts and reads; every answer is compared with the model's.
+async fn integers_are_kept(mut h: Harness) {
+    let two53 = 1 << 53;
+    let series = || Batch::new().series(&[("__name__", "kept"), ("unit", "bytes")]);
+    // In order, late, the same time again in each type, and the ends.
+    let first = series().long(T, two53 + 1).sample(T + 1, 0.5).long(T + 2, i64::MIN);
+    write(&*h.store, &first.long(T + 3, i64::MAX).long(T + 5, 0)).await;
+    write(&*h.store, &series().long(T + 4, -two53 - 1).sample(T + 5, -0.0)).await;
+    write(&*h.store, &series().long(T + 1, 7).long(T + 6, two53)).await;
+    let (name, all) = (Matcher::equal("__name__", "kept"), TimeRange::new(T, T + 10));
+    let want = [
+        (T, two53 + 1),
+        (T + 1, 7),
+        (T + 2, i64::MIN),
+        (T + 3, i64::MAX),
+        (T + 4, -two53 - 1),
+        (T + 6, two53),
+    ];
+    for _ in 0..2 {
+        let found = integers(&*h.store, std::slice::from_ref(&name), all).await;
+        assert_eq!(found.iter().map(|(_, longs)| &longs[..]).collect::<Vec<_>>(), [&want[..]]);
+        let floats = read(&*h.store, std::slice::from_ref(&name), all).await;
+        let nearest = want.iter().map(|(time, long)| float(*time, *long as f64));
+        let mut nearest: Vec<Point> = nearest.chain([float(T + 5, -0.0)]).collect();
+        nearest.sort_by_key(|point| point.timestamp);
+        assert_eq!(floats.into_iter().map(|(_, points)| points).collect::<Vec<_>>(), [nearest]);
+        h.reopen().await;
+    }
+}
+
 async fn random_history(mut h: Harness) {
     let (rounds, steps) = if support::long() { (20, 120) } else { (2, 60) };
     let first = support::seed();
@@ -813,6 +863,9 @@ async fn history_step(
             let want = read(oracle, &matchers, range).await;
             let got = read(&*h.store, &matchers, range).await;
             assert_eq!(got, want, "step {step}: {matchers:?} {range:?}");
+            let want = integers(oracle, &matchers, range).await;
+            let got = integers(&*h.store, &matchers, range).await;
+            assert_eq!(got, want, "integers at step {step}: {matchers:?} {range:?}");
             let want = oracle.exemplars(&matchers, range, usize::MAX).await.expect("exemplars");
             let got = h.store.exemplars(&matchers, range, usize::MAX).await.expect("exemplars");
             assert_eq!(got, want, "exemplars at step {step}: {matchers:?} {range:?}");
@@ -854,6 +907,7 @@ fn random_batch(rng: &mut StdRng, metric: &str, step: usize) -> Batch {
                 1 => batch.histogram(t, float_histogram(step as u64)),
                 2 => batch.histogram(t, custom_histogram(step as u64)),
                 3 => batch.sample(t, f64::from_bits(STALE_NAN_BITS)),
+                4..=6 => batch.long(t, (1 << 53) + (step * 100 + i) as i64),
                 _ => batch.sample(t, (step * 100 + i) as f64),
             };
         }

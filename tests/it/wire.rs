@@ -1112,7 +1112,7 @@ proptest! {
         let batch = content.batch();
         let mut message = match protocol {
             Protocol::V1 => wire::encode_v1(&batch),
-            Protocol::V2 | Protocol::V2Typed => wire::encode_v2(&batch),
+            Protocol::V2 | Protocol::V2Typed | Protocol::V2Longs => wire::encode_v2(&batch),
         };
         for (at, byte) in damage {
             if !message.is_empty() {

@@ -71,7 +71,7 @@ pub fn is_constant(number: u32) -> bool {
 pub fn body(protocol: Protocol, series: &[u32], scrape: i64) -> Vec<u8> {
     let message = match protocol {
         Protocol::V1 => message_v1(series, scrape),
-        Protocol::V2 | Protocol::V2Typed => message_v2(series, scrape),
+        Protocol::V2 | Protocol::V2Typed | Protocol::V2Longs => message_v2(series, scrape),
     };
     snappy::compress(&message).expect("small")
 }

@@ -43,6 +43,16 @@ impl TryFrom<u8> for ChunkKind {
     }
 }
 
+/// What the side column of a chunk has for each point. No point has both.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum SideKind {
+    /// The start timestamp; 0 = unknown.
+    #[default]
+    Starts,
+    /// Whether the float stands for an integer, and which: see [`super::long`].
+    Longs,
+}
+
 /// A run of points of one series, strictly rising in time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chunk {
@@ -56,13 +66,25 @@ pub struct Chunk {
     pub max_time: i64,
     /// The encoded points.
     pub data: Bytes,
-    /// Start timestamps of the points, a separate column; empty = all unknown (0).
-    pub starts: ColumnBytes,
+    /// A separate column of what [`Chunk::side_kind`] says; empty = all 0.
+    pub side: ColumnBytes,
+    /// The kind of the side column.
+    pub side_kind: SideKind,
     /// Acceptance times of the points in milliseconds, a separate column; empty = not kept.
     pub stamps: ColumnBytes,
 }
 
 impl Chunk {
+    /// Whether a point may have a start timestamp.
+    pub fn has_starts(&self) -> bool {
+        self.side_kind == SideKind::Starts && !self.side.is_empty()
+    }
+
+    /// Whether a point may be an integer.
+    pub fn has_longs(&self) -> bool {
+        self.side_kind == SideKind::Longs && !self.side.is_empty()
+    }
+
     /// From its first to its last point.
     pub fn range(&self) -> TimeRange {
         TimeRange::new(self.min_time, self.max_time)

@@ -1,4 +1,4 @@
-//! A column of a chunk: one `i64` per point, for start timestamps and acceptance times.
+//! A column of a chunk: one `i64` per point, for start timestamps, integers and acceptance times.
 //!
 //! ```text
 //! bits   signed: the first value
@@ -56,6 +56,11 @@ impl Column {
     /// A column that starts with `count` zeros.
     pub(super) fn of_zeros(count: usize) -> Self {
         Self { zeros: count as u32, ..Self::default() }
+    }
+
+    /// Whether all values so far are 0.
+    pub(super) fn is_zeros(&self) -> bool {
+        !self.started
     }
 
     pub(super) fn push(&mut self, value: i64) {

@@ -2,7 +2,7 @@
 //!
 //! Chunks of kinds 1 to 3 have the same bytes as in Prometheus' remote read, so that they are
 //! returned as stored; kind 4 exists only in files. Two columns that Prometheus does not have are
-//! stored beside a chunk: start timestamps and acceptance times.
+//! stored beside a chunk: acceptance times, and start timestamps or integers ([`SideKind`]).
 //!
 //! A chunk keeps every bit of a float. As in Prometheus, histograms lose two things: hints about
 //! resets that were not detected here, except gauge hints (see [`HistogramAppender`]), and all
@@ -27,17 +27,18 @@ mod error;
 mod histogram;
 mod integers;
 mod layout;
+mod long;
 mod open;
 mod packed;
 mod points;
 mod varbit;
 mod xor;
 
-pub use chunk::{Chunk, ChunkKind};
+pub use chunk::{Chunk, ChunkKind, SideKind};
 pub use column::{ColumnBytes, ColumnValues};
 pub use error::ChunkError;
 pub use histogram::{Appended, HistogramAppender};
-pub use open::{ChunkBuilder, OpenChunk, encode_points};
+pub use open::{ChunkBuilder, OpenChunk, encode_points, encode_stamped};
 pub use packed::{Floats, pack};
-pub use points::Points;
+pub use points::{Points, StampedPoint};
 pub use xor::XorAppender;

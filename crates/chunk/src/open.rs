@@ -4,9 +4,11 @@
 //! not fit because of its kind, time or histogram layout is never added; [`Appended`] says that a
 //! new chunk is needed.
 
-use super::chunk::Chunk;
+use super::chunk::{Chunk, SideKind};
 use super::column::Column;
 use super::histogram::{Appended, HistogramAppender};
+use super::long;
+use super::points::StampedPoint;
 use super::xor::XorAppender;
 use promkairos_model::limits::MAX_CHUNK_POINTS;
 use promkairos_model::{Point, TimeRange, Value};
@@ -15,7 +17,7 @@ use promkairos_model::{Point, TimeRange, Value};
 #[derive(Debug, Clone)]
 pub struct OpenChunk {
     body: Body,
-    /// Start timestamps and acceptance times, if any is not 0.
+    /// The columns beside the points, if any value is not 0.
     sides: Option<Box<Sides>>,
 }
 
@@ -27,9 +29,13 @@ enum Body {
 
 #[derive(Debug, Clone)]
 struct Sides {
-    starts: Column,
+    side: Column,
+    kind: SideKind,
     stamps: Column,
 }
+
+/// The entry of a point in the side column. 0 is the same in both kinds.
+type SideEntry = (SideKind, i64);
 
 impl OpenChunk {
     /// A chunk with one point. `stamp` is the acceptance time in milliseconds; 0 = not kept.
@@ -41,7 +47,7 @@ impl OpenChunk {
             Value::Histogram(histogram) => {
                 let appender = HistogramAppender::new(point.timestamp, histogram);
                 let mut chunk = Self { body: Body::Histograms(Box::new(appender)), sides: None };
-                chunk.push_sides(point.start_timestamp, stamp);
+                chunk.push_sides((SideKind::Starts, point.start_timestamp), stamp);
                 chunk
             }
         }
@@ -50,9 +56,27 @@ impl OpenChunk {
     /// A chunk with one float: timestamp, start timestamp and acceptance time in milliseconds.
     #[inline]
     pub fn with_float(timestamp: i64, start: i64, value: f64, stamp: i64) -> Self {
+        Self::with_number(timestamp, value, (SideKind::Starts, start), stamp)
+    }
+
+    /// A chunk with one integer: timestamp and acceptance time in milliseconds.
+    pub fn with_long(timestamp: i64, long: i64, stamp: i64) -> Self {
+        Self::with_number(timestamp, long as f64, (SideKind::Longs, long::entry_of(long)), stamp)
+    }
+
+    /// A chunk with one point.
+    pub fn with_stamped(entry: &StampedPoint) -> Self {
+        match entry.long {
+            Some(long) => Self::with_long(entry.point.timestamp, long, entry.stamp),
+            None => Self::new(&entry.point, entry.stamp),
+        }
+    }
+
+    #[inline]
+    fn with_number(timestamp: i64, value: f64, side: SideEntry, stamp: i64) -> Self {
         let body = Body::Floats(XorAppender::new(timestamp, value));
         let mut chunk = Self { body, sides: None };
-        chunk.push_sides(start, stamp);
+        chunk.push_sides(side, stamp);
         chunk
     }
 
@@ -65,12 +89,16 @@ impl OpenChunk {
             Value::Histogram(histogram) => histogram,
         };
         let Body::Histograms(appender) = &mut self.body else { return Appended::Cut };
-        if appender.count() >= MAX_CHUNK_POINTS || point.timestamp <= appender.max_time() {
+        let side = (SideKind::Starts, point.start_timestamp);
+        if appender.count() >= MAX_CHUNK_POINTS
+            || point.timestamp <= appender.max_time()
+            || !fits(self.sides.as_deref(), side)
+        {
             return Appended::Cut;
         }
         let appended = appender.append(point.timestamp, histogram);
         if appended == Appended::Yes {
-            self.push_sides(point.start_timestamp, stamp);
+            self.push_sides(side, stamp);
         }
         appended
     }
@@ -78,12 +106,32 @@ impl OpenChunk {
     /// Adds a float, or returns why it does not fit.
     #[inline]
     pub fn append_float(&mut self, timestamp: i64, start: i64, value: f64, stamp: i64) -> Appended {
+        self.append_number(timestamp, value, (SideKind::Starts, start), stamp)
+    }
+
+    /// Adds an integer, or returns why it does not fit.
+    pub fn append_long(&mut self, timestamp: i64, long: i64, stamp: i64) -> Appended {
+        let side = (SideKind::Longs, long::entry_of(long));
+        self.append_number(timestamp, long as f64, side, stamp)
+    }
+
+    #[inline]
+    fn append_number(
+        &mut self,
+        timestamp: i64,
+        value: f64,
+        side: SideEntry,
+        stamp: i64,
+    ) -> Appended {
         let Body::Floats(appender) = &mut self.body else { return Appended::Cut };
-        if appender.count() >= MAX_CHUNK_POINTS || timestamp <= appender.max_time() {
+        if appender.count() >= MAX_CHUNK_POINTS
+            || timestamp <= appender.max_time()
+            || !fits(self.sides.as_deref(), side)
+        {
             return Appended::Cut;
         }
         appender.append(timestamp, value);
-        self.push_sides(start, stamp);
+        self.push_sides(side, stamp);
         Appended::Yes
     }
 
@@ -101,19 +149,36 @@ impl OpenChunk {
         Some(closed)
     }
 
-    #[inline]
-    fn push_sides(&mut self, start: i64, stamp: i64) {
-        if self.sides.is_some() || start != 0 || stamp != 0 {
-            self.push_kept_sides(start, stamp);
+    /// As [`push`](Self::push), for a point that may be an integer.
+    pub fn push_stamped(&mut self, entry: &StampedPoint) -> Option<Chunk> {
+        let Some(long) = entry.long else { return self.push(&entry.point, entry.stamp) };
+        match self.append_long(entry.point.timestamp, long, entry.stamp) {
+            Appended::Yes => None,
+            _ => {
+                let closed = self.to_chunk();
+                *self = Self::with_stamped(entry);
+                Some(closed)
+            }
         }
     }
 
-    fn push_kept_sides(&mut self, start: i64, stamp: i64) {
+    #[inline]
+    fn push_sides(&mut self, side: SideEntry, stamp: i64) {
+        if self.sides.is_some() || side.1 != 0 || stamp != 0 {
+            self.push_kept_sides(side, stamp);
+        }
+    }
+
+    fn push_kept_sides(&mut self, (kind, value): SideEntry, stamp: i64) {
         let before = self.count() - 1;
-        let sides = self.sides.get_or_insert_with(|| {
-            Box::new(Sides { starts: Column::of_zeros(before), stamps: Column::of_zeros(before) })
-        });
-        sides.starts.push(start);
+        let zeros = || Column::of_zeros(before);
+        let sides = self
+            .sides
+            .get_or_insert_with(|| Box::new(Sides { side: zeros(), kind, stamps: zeros() }));
+        if value != 0 {
+            sides.kind = kind;
+        }
+        sides.side.push(value);
         sides.stamps.push(stamp);
     }
 
@@ -157,11 +222,18 @@ impl OpenChunk {
             Body::Histograms(appender) => appender.to_chunk(),
         };
         if let Some(sides) = &self.sides {
-            chunk.starts = sides.starts.to_bytes();
+            chunk.side = sides.side.to_bytes();
+            chunk.side_kind = if chunk.side.is_empty() { SideKind::Starts } else { sides.kind };
             chunk.stamps = sides.stamps.to_bytes();
         }
         chunk
     }
+}
+
+/// Whether the side columns can take an entry too.
+#[inline]
+fn fits(sides: Option<&Sides>, (kind, value): SideEntry) -> bool {
+    sides.is_none_or(|sides| value == 0 || sides.kind == kind || sides.side.is_zeros())
 }
 
 /// Divides points into chunks.
@@ -181,6 +253,14 @@ impl ChunkBuilder {
         }
     }
 
+    /// As [`push`](Self::push), for a point that may be an integer.
+    pub fn push_stamped(&mut self, entry: &StampedPoint) {
+        match &mut self.open {
+            Some(open) => self.closed.extend(open.push_stamped(entry)),
+            None => self.open = Some(OpenChunk::with_stamped(entry)),
+        }
+    }
+
     /// All chunks.
     pub fn finish(mut self) -> Vec<Chunk> {
         self.closed.extend(self.open.map(|open| open.to_chunk()));
@@ -188,7 +268,16 @@ impl ChunkBuilder {
     }
 }
 
-/// Divides points into chunks without acceptance times. The points must rise in time.
+/// Divides points as they are kept into chunks. They should rise in time.
+pub fn encode_stamped<'a>(points: impl IntoIterator<Item = &'a StampedPoint>) -> Vec<Chunk> {
+    let mut builder = ChunkBuilder::default();
+    for entry in points {
+        builder.push_stamped(entry);
+    }
+    builder.finish()
+}
+
+/// Divides points into chunks without acceptance times; none is an integer. The points must rise in time.
 pub fn encode_points<'a>(points: impl IntoIterator<Item = &'a Point>) -> Vec<Chunk> {
     let mut builder = ChunkBuilder::default();
     for point in points {

@@ -13,7 +13,7 @@
 //! 10^22 are the same float, so every bit is restored. Other values, such as stale markers and infinities, are listed
 //! at the end. Only files of the embedded store have such chunks: no protocol knows them.
 
-use super::chunk::{Chunk, ChunkKind};
+use super::chunk::{Chunk, ChunkKind, SideKind};
 use super::column::{Column, ColumnBytes, ColumnValues};
 use super::error::ChunkError;
 use super::integers;
@@ -36,24 +36,32 @@ pub struct Floats {
     pub times: Vec<i64>,
     /// One value for each time.
     pub values: Vec<f64>,
-    /// One start timestamp for each time; empty if all are unknown.
-    pub starts: Vec<i64>,
+    /// The side column, one entry for each time; empty if all are 0.
+    pub side: Vec<i64>,
+    /// What it has.
+    pub side_kind: SideKind,
 }
 
 impl Floats {
-    /// The floats of chunks that follow each other in time; histogram chunks have none.
+    /// The floats of chunks that follow each other in time and have one kind of side column; histogram chunks have
+    /// none.
     pub fn of(chunks: &[Chunk]) -> Result<Self, ChunkError> {
-        let mut floats = Self::default();
+        let beside = chunks.iter().find(|chunk| !chunk.side.is_empty());
+        let side_kind = beside.map(|chunk| chunk.side_kind).unwrap_or_default();
+        let mut floats = Self { side_kind, ..Self::default() };
         for chunk in chunks {
             chunk.visit_floats(|time, value| {
                 floats.times.push(time);
                 floats.values.push(value);
             })?;
         }
-        if chunks.iter().any(|chunk| !chunk.starts.is_empty()) {
+        if beside.is_some() {
             for chunk in chunks {
-                for start in ColumnValues::new(&chunk.starts, chunk.count) {
-                    floats.starts.push(start?);
+                if !chunk.side.is_empty() && chunk.side_kind != side_kind {
+                    return Err(ChunkError::Field("kind of a side column"));
+                }
+                for entry in ColumnValues::new(&chunk.side, chunk.count) {
+                    floats.side.push(entry?);
                 }
             }
         }
@@ -79,16 +87,19 @@ pub fn pack(floats: &Floats, range: std::ops::Range<usize>) -> Option<Chunk> {
         data.extend_from_slice(&values[at].to_bits().to_le_bytes());
         next = at + 1;
     }
-    let mut starts = Column::default();
-    let own_starts = floats.starts.get(range).unwrap_or_default();
-    own_starts.iter().for_each(|start| starts.push(*start));
+    let mut column = Column::default();
+    let entries = floats.side.get(range).unwrap_or_default();
+    entries.iter().for_each(|entry| column.push(*entry));
+    let side = column.to_bytes();
+    let side_kind = if side.is_empty() { SideKind::Starts } else { floats.side_kind };
     Some(Chunk {
         kind: ChunkKind::Packed,
         count,
         min_time,
         max_time,
         data: data.into(),
-        starts: starts.to_bytes(),
+        side,
+        side_kind,
         stamps: ColumnBytes::default(),
     })
 }
@@ -209,7 +220,7 @@ mod tests {
 
     fn floats(values: Vec<f64>) -> Floats {
         let times = (0..values.len() as i64).map(|at| 1_700_000_000_000 + at * 15_000).collect();
-        Floats { times, values, starts: Vec::new() }
+        Floats { times, values, ..Floats::default() }
     }
 
     fn bits(values: &[f64]) -> Vec<u64> {
@@ -224,7 +235,7 @@ mod tests {
         assert_eq!(chunk.validate(), Ok(()));
         let starts: Vec<i64> =
             chunk.points().map(|p| p.expect("own bytes").start_timestamp).collect();
-        assert!(floats.starts.is_empty() || starts == floats.starts);
+        assert!(floats.side.is_empty() || starts == floats.side);
         Some(chunk.data.len())
     }
 
@@ -319,7 +330,7 @@ mod tests {
                 *at = time;
             }
             if started {
-                all.starts = all.times.iter().map(|time| time / 1_000_000).collect();
+                all.side = all.times.iter().map(|time| time / 1_000_000).collect();
             }
             let is_packed = round_trip(&all).is_some();
             prop_assert!(is_packed || integers.iter().any(|(other, ..)| *other));
@@ -328,9 +339,11 @@ mod tests {
         #[test]
         fn hostile_bytes(data in prop::collection::vec(any::<u8>(), 0..80), count: u16, min_time: i64) {
             let (none, max_time) = (ColumnBytes::default(), min_time);
-            let (data, starts) = (data.into(), none.clone());
+            let (data, side) = (data.into(), none.clone());
             let kind = ChunkKind::Packed;
-            let chunk = Chunk { kind, count, min_time, max_time, data, starts, stamps: none };
+            let side_kind = SideKind::default();
+            let chunk =
+                Chunk { kind, count, min_time, max_time, data, side, side_kind, stamps: none };
             prop_assert!(chunk.points().count() <= usize::from(count) + 1);
             let _ = chunk.validate();
         }

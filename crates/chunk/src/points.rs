@@ -3,16 +3,36 @@
 //! Bytes are never trusted: reading any bytes yields points that rise in time or a [`ChunkError`],
 //! and allocates no more than the bytes can represent.
 
-use super::chunk::{Chunk, ChunkKind};
+use super::chunk::{Chunk, ChunkKind, SideKind};
 use super::column::ColumnValues;
 use super::error::ChunkError;
 use super::histogram::HistogramReader;
+use super::long;
 use super::packed::Unpacked;
 use super::xor::{self, XorReader};
 use promkairos_model::{Point, TimeRange, Value};
 
 /// Floats in a column that is filled point by point.
 const AT_ONCE: usize = 64;
+
+/// A point as a store keeps it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StampedPoint {
+    /// The point; the nearest float, if it is an integer.
+    pub point: Point,
+    /// The integer, if it was written as one (KairosDB's type `long`).
+    pub long: Option<i64>,
+    /// Acceptance time in milliseconds; 0 = not kept.
+    pub stamp: i64,
+}
+
+impl StampedPoint {
+    /// An integer at a time.
+    pub fn of_long(timestamp: i64, long: i64, stamp: i64) -> Self {
+        let point = Point { timestamp, start_timestamp: 0, value: Value::Float(long as f64) };
+        Self { point, long: Some(long), stamp }
+    }
+}
 
 impl Chunk {
     /// Whether a point is in the range. Its first and last time are times of points, so the chunk
@@ -33,7 +53,7 @@ impl Chunk {
         Ok(false)
     }
 
-    /// The points. Ends after the first error.
+    /// The points; an integer is the nearest float. Ends after the first error.
     pub fn points(&self) -> Points<'_> {
         let body = match self.kind {
             ChunkKind::Xor => XorReader::new(&self.data, self.count).map(Body::Floats),
@@ -41,8 +61,8 @@ impl Chunk {
             kind => HistogramReader::new(&self.data, self.count, kind)
                 .map(|reader| Body::Histograms(Box::new(reader))),
         };
-        let starts = ColumnValues::new(&self.starts, self.count);
-        Points { body: body.unwrap_or_else(Body::Failed), starts, left: self.count }
+        let (side, side_kind) = (ColumnValues::new(&self.side, self.count), self.side_kind);
+        Points { body: body.unwrap_or_else(Body::Failed), side, side_kind, left: self.count }
     }
 
     /// The acceptance times, one per point, in milliseconds; 0 = not kept. Ends after the first error.
@@ -50,9 +70,14 @@ impl Chunk {
         ColumnValues::new(&self.stamps, self.count)
     }
 
-    /// The points with their acceptance times. Ends after the first error.
-    pub fn stamped_points(&self) -> impl Iterator<Item = Result<(Point, i64), ChunkError>> + '_ {
-        self.points().zip(self.stamps()).map(|(point, stamp)| Ok((point?, stamp?)))
+    /// The points as they are kept. Ends after the first error.
+    pub fn stamped_points(&self) -> impl Iterator<Item = Result<StampedPoint, ChunkError>> + '_ {
+        let mut points = self.points();
+        let points = std::iter::from_fn(move || points.next_exact());
+        points.zip(self.stamps()).map(|(point, stamp)| {
+            let (point, long) = point?;
+            Ok(StampedPoint { point, long, stamp: stamp? })
+        })
     }
 
     /// Calls `visit` with every timestamp and float; a histogram chunk has none. The fast way to
@@ -128,7 +153,7 @@ impl Chunk {
         }
         let mut stamps = self.stamps();
         stamps.by_ref().try_for_each(|stamp| stamp.map(drop))?;
-        let rests = [points.remaining(), points.starts.remaining(), stamps.remaining()];
+        let rests = [points.remaining(), points.side.remaining(), stamps.remaining()];
         if rests.iter().any(|&bits| bits >= 8) {
             return Err(ChunkError::Trailing);
         }
@@ -140,7 +165,8 @@ impl Chunk {
 #[derive(Debug)]
 pub struct Points<'a> {
     body: Body<'a>,
-    starts: ColumnValues<'a>,
+    side: ColumnValues<'a>,
+    side_kind: SideKind,
     left: u16,
 }
 
@@ -154,7 +180,17 @@ enum Body<'a> {
 }
 
 impl Points<'_> {
-    fn step(&mut self) -> Result<Option<Point>, ChunkError> {
+    /// The next point, and the integer if it is one.
+    fn next_exact(&mut self) -> Option<Result<(Point, Option<i64>), ChunkError>> {
+        if self.left == 0 {
+            return None;
+        }
+        let point = self.step();
+        self.left = if point.is_ok() { self.left - 1 } else { 0 };
+        point.transpose()
+    }
+
+    fn step(&mut self) -> Result<Option<(Point, Option<i64>)>, ChunkError> {
         let (timestamp, value) = match &mut self.body {
             Body::Floats(reader) => match reader.next_sample()? {
                 Some((timestamp, value)) => (timestamp, Value::Float(value)),
@@ -174,8 +210,13 @@ impl Points<'_> {
             }
             Body::Failed(error) => return Err(*error),
         };
-        let start_timestamp = self.starts.next().transpose()?.unwrap_or(0);
-        Ok(Some(Point { timestamp, start_timestamp, value }))
+        let side = self.side.next().transpose()?.unwrap_or(0);
+        let (start_timestamp, long) = match (self.side_kind, &value) {
+            (SideKind::Starts, _) => (side, None),
+            (SideKind::Longs, Value::Float(float)) => (0, long::long_of(side, *float)?),
+            (SideKind::Longs, Value::Histogram(_)) => return Err(ChunkError::Field("integer")),
+        };
+        Ok(Some((Point { timestamp, start_timestamp, value }, long)))
     }
 
     fn remaining(&self) -> usize {
@@ -192,12 +233,7 @@ impl Iterator for Points<'_> {
     type Item = Result<Point, ChunkError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.left == 0 {
-            return None;
-        }
-        let point = self.step();
-        self.left = if point.is_ok() { self.left - 1 } else { 0 };
-        point.transpose()
+        self.next_exact().map(|point| point.map(|(point, _)| point))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

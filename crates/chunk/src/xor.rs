@@ -14,7 +14,7 @@
 //! All arithmetic on times wraps: any two `i64` have a delta.
 
 use super::bits::{BitReader, BitSlice, BitWriter};
-use super::chunk::{Chunk, ChunkKind};
+use super::chunk::{Chunk, ChunkKind, SideKind};
 use super::column::ColumnBytes;
 use super::error::ChunkError;
 use super::varbit::{fits, from_field};
@@ -99,7 +99,8 @@ impl XorAppender {
             min_time: self.min_time,
             max_time: self.time,
             data: self.bits.snapshot(&self.count.to_be_bytes()),
-            starts: ColumnBytes::default(),
+            side: ColumnBytes::default(),
+            side_kind: SideKind::Starts,
             stamps: ColumnBytes::default(),
         }
     }

@@ -32,6 +32,8 @@ pub enum Protocol {
     V2 = 2,
     /// The same message as `V2`; the type and unit of a series become labels.
     V2Typed = 3,
+    /// The same message as `V2`, of which samples may be integers. Only the log has it.
+    V2Longs = 4,
 }
 
 /// A request body as received: a snappy block.
@@ -127,6 +129,12 @@ impl From<HistogramSample> for Point {
     }
 }
 
+/// The integer at a position of [`WriteBatch::samples`], if the sample is one.
+pub fn long_at(longs: &[(u32, i64)], position: u32) -> Option<i64> {
+    let at = longs.binary_search_by_key(&position, |(position, _)| *position).ok()?;
+    Some(longs[at].1)
+}
+
 /// The positions in a flat vector, from a range of a [`SeriesEntry`].
 pub fn positions(range: &Range<u32>) -> Range<usize> {
     range.start as usize..range.end as usize
@@ -140,8 +148,10 @@ pub struct WriteBatch<'a> {
     pub body: Option<Body<'a>>,
     /// Series in the order of the request; one label set may occur several times.
     pub series: Vec<SeriesEntry<'a>>,
-    /// Floats of all series.
+    /// Floats of all series. An integer is here as the nearest float.
     pub samples: Vec<Sample>,
+    /// The samples that are integers (KairosDB's type `long`): their positions, which rise, and the integers.
+    pub longs: Vec<(u32, i64)>,
     /// Histograms of all series.
     pub histograms: Vec<HistogramSample>,
     /// Exemplars of all series.

@@ -36,7 +36,7 @@ pub mod varint;
 
 pub use batch::{
     Body, ExemplarEntry, HistogramSample, MAX_SAMPLE_LEAD, MetadataEntry, Protocol, Reject,
-    RejectReason, Rejections, SeriesEntry, Target, WriteBatch, WriteOutcome, positions,
+    RejectReason, Rejections, SeriesEntry, Target, WriteBatch, WriteOutcome, long_at, positions,
 };
 pub use cache::Cache;
 pub use exemplar::Exemplar;

@@ -70,7 +70,7 @@ pub use parser::{parse, parse_selector, parse_selector_with, parse_with};
 pub use points::{Value, ValueRef};
 pub use position::{LineColumn, Span};
 pub use query_memory::QueryMemory;
-pub use raw::{RawReader, RawSelection, RawSeries};
+pub use raw::{RawReader, RawSelection, RawSeries, RawValue};
 pub use regex_compiler::{CompileDeadline, PatternRoom, RegexCompiler};
 pub use response_budget::Room;
 pub use settings::{CounterSign, NameRemoval, Settings, StartTimestamps};

@@ -21,9 +21,9 @@ use super::error::{EVALUATION, QueryError, joined};
 use super::plan::Requested;
 use super::source::{Selected, damaged, in_range, select};
 use super::steps::Steps;
-use promkairos_chunk::{Chunk, ChunkError};
+use promkairos_chunk::{Chunk, ChunkError, StampedPoint};
 use promkairos_model::limits::READ_RUN_BYTES;
-use promkairos_model::{Labels, Matcher, Point, TimeRange, Value};
+use promkairos_model::{Labels, Matcher, TimeRange, Value};
 use promkairos_storage::{RunLength, Store, chunk_bytes};
 
 /// Points after which the limits of the query are checked.
@@ -173,6 +173,15 @@ impl RawSelection {
     }
 }
 
+/// A number in the type in which it was written.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum RawValue {
+    /// A float.
+    Double(f64),
+    /// An integer, which PromQL sees as the nearest float.
+    Long(i64),
+}
+
 /// One series with its chunks.
 pub struct RawSeries<'a> {
     /// The label set.
@@ -189,25 +198,30 @@ impl RawSeries<'_> {
         in_range(&self.chunks, self.range).map(|chunk| usize::from(chunk.count)).sum()
     }
 
-    /// The floats in the range with their times in milliseconds, rising in time.
-    pub fn points(&self) -> impl Iterator<Item = Result<(i64, f64), QueryError>> {
-        let points = in_range(&self.chunks, self.range).flat_map(Chunk::points);
+    /// The numbers in the range with their times in milliseconds, rising in time.
+    pub fn points(&self) -> impl Iterator<Item = Result<(i64, RawValue), QueryError>> {
+        let points = in_range(&self.chunks, self.range).flat_map(Chunk::stamped_points);
         points.filter_map(move |point| match self.point(point) {
             Ok(point) => point.map(Ok),
             Err(error) => Some(Err(error)),
         })
     }
 
-    fn point(&self, point: Result<Point, ChunkError>) -> Result<Option<(i64, f64)>, QueryError> {
-        let point = point.map_err(damaged)?;
+    fn point(
+        &self,
+        point: Result<StampedPoint, ChunkError>,
+    ) -> Result<Option<(i64, RawValue)>, QueryError> {
+        let StampedPoint { point, long, .. } = point.map_err(damaged)?;
         if !self.range.contains(point.timestamp) {
             return self.passed.step().map(|()| None);
         }
         self.passed.read()?;
-        Ok(match point.value {
-            Value::Float(value) => Some((point.timestamp, value)),
-            Value::Histogram(_) => None,
-        })
+        let value = match (long, point.value) {
+            (Some(long), _) => RawValue::Long(long),
+            (None, Value::Float(value)) => RawValue::Double(value),
+            (None, Value::Histogram(_)) => return Ok(None),
+        };
+        Ok(Some((point.timestamp, value)))
     }
 }
 
@@ -260,7 +274,7 @@ mod tests {
     use crate::setting_names::{MAX_BYTES, MAX_SAMPLES_READ, MAX_SERIES};
     use crate::settings::Settings;
     use promkairos_chunk::encode_points;
-    use promkairos_model::METRIC_NAME;
+    use promkairos_model::{METRIC_NAME, Point};
     use promkairos_storage::memory::MemoryStore;
     use promkairos_storage::{Flush, SeriesRun};
 
@@ -297,7 +311,7 @@ mod tests {
             for series in &found {
                 for point in series.points() {
                     let (time, value) = point?;
-                    assert_eq!(value, time as f64 / 2.0);
+                    assert_eq!(value, RawValue::Double(time as f64 / 2.0));
                     times.push(time);
                 }
                 assert!(series.max_points() >= 1_500);

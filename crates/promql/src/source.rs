@@ -110,7 +110,7 @@ fn visit_chunk(
     range: TimeRange,
     visitor: &mut impl Visitor,
 ) -> Result<(), ChunkError> {
-    let plain = chunk.starts.is_empty() || !visitor.wants_starts();
+    let plain = !chunk.has_starts() || !visitor.wants_starts();
     if chunk.kind.is_floats() && plain {
         return chunk.visit_floats_in(range, |time, value| visitor.float(time, 0, value));
     }

@@ -187,9 +187,12 @@ fn add_run(planner: &mut Planner, run: SeriesRun) -> Result<()> {
     let slot = planner.series(run.labels, 0);
     for chunk in &run.chunks {
         for point in chunk.stamped_points() {
-            let (point, stamp) =
+            let mut entry =
                 point.map_err(|error| StoreError::backend("a chunk to be flushed", error))?;
-            planner.point(slot, &point, if stamp == 0 { now_ms() } else { stamp });
+            if entry.stamp == 0 {
+                entry.stamp = now_ms();
+            }
+            planner.point(slot, &entry);
         }
     }
     Ok(())

@@ -15,11 +15,11 @@ use super::{
     ExemplarList, Flush, FlushOutcome, Limited, SelectHints, Selection, SeriesQuery, SeriesReader,
     Stats, Store, StoreError, check_label_bytes,
 };
-use promkairos_chunk::Chunk;
+use promkairos_chunk::{Chunk, StampedPoint, encode_stamped};
 use promkairos_model::limits::LABEL_LIMITS;
 use promkairos_model::{
-    Exemplar, Labels, Matcher, Metadata, Point, RawLabels, Sample, SeriesEntry, TimeRange,
-    WriteBatch, WriteOutcome, positions,
+    Exemplar, Labels, Matcher, Metadata, RawLabels, Sample, SeriesEntry, TimeRange, WriteBatch,
+    WriteOutcome, long_at, positions,
 };
 
 /// A store in memory.
@@ -37,7 +37,7 @@ struct Stored {
 
 #[derive(Default)]
 struct Series {
-    points: BTreeMap<i64, Point>,
+    points: BTreeMap<i64, StampedPoint>,
     /// Keyed by time and labels, which identify an exemplar within its series.
     exemplars: BTreeMap<(i64, Labels), Exemplar>,
 }
@@ -204,14 +204,16 @@ impl Stored {
             let histograms = &batch.histograms[positions(&entry.histograms)];
             outcome.histograms += histograms.len() as u64;
             for sample in histograms {
-                self.insert(labels, sample.clone().into());
+                let point = sample.clone().into();
+                self.insert(labels, StampedPoint { point, long: None, stamp: 0 });
             }
         }
         for (labels, entry) in &accepted {
             let samples = &batch.samples[positions(&entry.samples)];
             outcome.samples += samples.len() as u64;
-            for sample in samples {
-                self.insert(labels, (*sample).into());
+            for (sample, at) in samples.iter().zip(entry.samples.start..) {
+                let long = long_at(&batch.longs, at);
+                self.insert(labels, StampedPoint { point: (*sample).into(), long, stamp: 0 });
             }
         }
         for (labels, entry) in &accepted {
@@ -232,9 +234,9 @@ impl Stored {
         let mut absorbed = FlushOutcome::default();
         for run in flush.runs {
             for chunk in &run.chunks {
-                for point in chunk.points() {
-                    let point = point.map_err(|error| StoreError::Invalid(error.to_string()))?;
-                    self.insert(&run.labels, point);
+                for entry in chunk.stamped_points() {
+                    let entry = entry.map_err(|error| StoreError::Invalid(error.to_string()))?;
+                    self.insert(&run.labels, StampedPoint { stamp: 0, ..entry });
                     absorbed.points += 1;
                 }
             }
@@ -249,8 +251,9 @@ impl Stored {
         Ok(absorbed)
     }
 
-    fn insert(&mut self, labels: &Labels, point: Point) {
-        self.series.entry(labels.clone()).or_default().points.insert(point.timestamp, point);
+    fn insert(&mut self, labels: &Labels, entry: StampedPoint) {
+        let series = self.series.entry(labels.clone()).or_default();
+        series.points.insert(entry.point.timestamp, entry);
     }
 
     fn insert_exemplar(&mut self, labels: &Labels, exemplar: Exemplar) {
@@ -274,7 +277,7 @@ impl Series {
         self.points.is_empty() && self.exemplars.is_empty()
     }
 
-    fn points_in(&self, range: TimeRange) -> impl Iterator<Item = &Point> {
+    fn points_in(&self, range: TimeRange) -> impl Iterator<Item = &StampedPoint> {
         // `BTreeMap::range` panics for an inverted range.
         let keys = range.start..=range.end.max(range.start);
         self.points.range(keys).filter(move |_| !range.is_empty()).map(|(_, point)| point)
@@ -284,13 +287,13 @@ impl Series {
 /// All points of the selected series at the time of the selection. Chunks contain the whole series,
 /// whatever range is requested.
 struct Snapshot {
-    points: Vec<Vec<Point>>,
+    points: Vec<Vec<StampedPoint>>,
     range: TimeRange,
 }
 
 impl Snapshot {
-    fn chunks(&self, points: &[Point]) -> Vec<Chunk> {
-        let mut chunks = promkairos_chunk::encode_points(points);
+    fn chunks(&self, points: &[StampedPoint]) -> Vec<Chunk> {
+        let mut chunks = encode_stamped(points);
         chunks
             .retain(|chunk| chunk.max_time >= self.range.start && chunk.min_time <= self.range.end);
         chunks

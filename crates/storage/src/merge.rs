@@ -6,8 +6,8 @@
 //! A reset hint refers to the point before, which may change in a merge or a cut. So reading a chunk returns no hint
 //! about the previous chunk, and encoding derives the other hints from the values.
 
-use promkairos_chunk::{Chunk, ChunkBuilder, ChunkError};
-use promkairos_model::{Point, TimeRange};
+use promkairos_chunk::{Chunk, ChunkError, StampedPoint, encode_stamped};
+use promkairos_model::TimeRange;
 
 /// Merges chunks that may overlap, in order of precedence: of two points at one time, the point of
 /// the later chunk in the list wins. The result rises in time from chunk to chunk.
@@ -45,15 +45,12 @@ pub fn cut(chunks: Vec<Chunk>, removed: TimeRange) -> Result<Vec<Chunk>, ChunkEr
         } else if !(removed.contains(range.start) && removed.contains(range.end)) {
             let mut entries = Vec::with_capacity(usize::from(chunk.count));
             decode(&chunk, &mut entries)?;
-            entries.retain(|(point, _)| !removed.contains(point.timestamp));
-            kept.extend(encode(entries));
+            entries.retain(|entry| !removed.contains(entry.point.timestamp));
+            kept.extend(encode_stamped(&entries));
         }
     }
     Ok(kept)
 }
-
-/// A decoded point, and when it was accepted.
-type Entry = (Point, i64);
 
 /// How many of the first chunks in `order` (sorted by first time) form one group of overlapping chunks.
 fn overlapping(order: &[usize], chunks: &[Chunk]) -> usize {
@@ -76,30 +73,22 @@ fn interleave(chunks: &[&Chunk]) -> Result<Vec<Chunk>, ChunkError> {
         decode(chunk, &mut entries)?;
     }
     // A stable sort keeps the order of precedence at equal times; the last point wins.
-    entries.sort_by_key(|(point, _)| point.timestamp);
+    entries.sort_by_key(|entry| entry.point.timestamp);
     entries.dedup_by(|later, kept| {
-        let same = later.0.timestamp == kept.0.timestamp;
+        let same = later.point.timestamp == kept.point.timestamp;
         if same {
             std::mem::swap(later, kept);
         }
         same
     });
-    Ok(encode(entries))
+    Ok(encode_stamped(&entries))
 }
 
-fn decode(chunk: &Chunk, entries: &mut Vec<Entry>) -> Result<(), ChunkError> {
+fn decode(chunk: &Chunk, entries: &mut Vec<StampedPoint>) -> Result<(), ChunkError> {
     for stamped in chunk.stamped_points() {
         entries.push(stamped?);
     }
     Ok(())
-}
-
-fn encode(entries: Vec<Entry>) -> Vec<Chunk> {
-    let mut builder = ChunkBuilder::default();
-    for (point, stamp) in entries {
-        builder.push(&point, stamp);
-    }
-    builder.finish()
 }
 
 #[cfg(test)]
@@ -110,8 +99,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use promkairos_chunk::encode_points;
-    use promkairos_model::{Counts, Histogram, ResetHint, Value};
+    use promkairos_chunk::{ChunkBuilder, encode_points};
+    use promkairos_model::{Counts, Histogram, Point, ResetHint, Value};
 
     fn float(timestamp: i64, value: f64) -> Point {
         Point { timestamp, start_timestamp: 0, value: Value::Float(value) }
@@ -178,32 +167,34 @@ mod tests {
         assert_eq!(hints(&rest), [Unknown]);
     }
 
-    fn any_point() -> impl Strategy<Value = (Point, i64)> {
+    fn any_point() -> impl Strategy<Value = StampedPoint> {
         let time = prop_oneof![9 => -40i64..40, 1 => Just(i64::MIN), 1 => Just(i64::MAX)];
-        (time, 0u64..6, 0u64..3, any::<bool>(), 0i64..3).prop_map(
-            |(timestamp, count, hint, is_float, stamp)| {
-                let point = if is_float {
-                    float(timestamp, count as f64)
-                } else {
-                    histogram(timestamp, count, ResetHint::from_number(hint * 3))
-                };
-                (Point { start_timestamp: stamp * 7, ..point }, stamp)
-            },
-        )
+        (time, 0u64..6, 0u64..3, 0..3, 0i64..3).prop_map(|(timestamp, count, hint, kind, stamp)| {
+            let point = match kind {
+                0 => float(timestamp, count as f64),
+                1 => histogram(timestamp, count, ResetHint::from_number(hint * 3)),
+                _ => {
+                    let long = (1 << 53) + count as i64;
+                    return StampedPoint::of_long(timestamp, long, stamp);
+                }
+            };
+            let point = Point { start_timestamp: stamp * 7, ..point };
+            StampedPoint { point, long: None, stamp }
+        })
     }
 
     /// Chunks with sorted points each, and the points in them.
-    fn any_chunks() -> impl Strategy<Value = (Vec<Chunk>, BTreeMap<i64, (Point, i64)>)> {
+    fn any_chunks() -> impl Strategy<Value = (Vec<Chunk>, BTreeMap<i64, StampedPoint>)> {
         let run = prop::collection::vec(any_point(), 1..8);
         prop::collection::vec(run, 0..8).prop_map(|runs| {
             let (mut chunks, mut naive) = (Vec::new(), BTreeMap::new());
             for mut run in runs {
-                run.sort_by_key(|(point, _)| point.timestamp);
-                run.dedup_by_key(|(point, _)| point.timestamp);
+                run.sort_by_key(|entry| entry.point.timestamp);
+                run.dedup_by_key(|entry| entry.point.timestamp);
                 let mut builder = ChunkBuilder::default();
-                for (point, stamp) in run {
-                    builder.push(&point, stamp);
-                    naive.insert(point.timestamp, (point, stamp));
+                for entry in run {
+                    builder.push_stamped(&entry);
+                    naive.insert(entry.point.timestamp, entry);
                 }
                 chunks.extend(builder.finish());
             }
@@ -211,17 +202,17 @@ mod tests {
         })
     }
 
-    fn stamped(chunks: &[Chunk]) -> Vec<(Point, i64)> {
+    fn stamped(chunks: &[Chunk]) -> Vec<StampedPoint> {
         let all: Result<Vec<_>, _> = chunks.iter().flat_map(Chunk::stamped_points).collect();
         all.expect("readable").into_iter().map(bare).collect()
     }
 
-    fn bare((mut point, stamp): (Point, i64)) -> (Point, i64) {
-        if let Value::Histogram(histogram) = &mut point.value {
+    fn bare(mut entry: StampedPoint) -> StampedPoint {
+        if let Value::Histogram(histogram) = &mut entry.point.value {
             let histogram = Arc::make_mut(histogram);
             histogram.reset_hint = histogram.reset_hint.alone();
         }
-        (point, stamp)
+        entry
     }
 
     proptest! {
@@ -242,7 +233,7 @@ mod tests {
             let left = merge(cut(chunks, removed).expect("readable")).expect("readable");
             let naive: Vec<_> = naive
                 .into_values()
-                .filter(|(point, _)| !removed.contains(point.timestamp))
+                .filter(|entry| !removed.contains(entry.point.timestamp))
                 .map(bare)
                 .collect();
             prop_assert_eq!(stamped(&left), naive);

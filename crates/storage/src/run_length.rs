@@ -57,7 +57,7 @@ pub fn chunk_bytes(chunks: &[Vec<Chunk>]) -> usize {
 
 /// Bytes of a chunk in memory.
 pub fn bytes_of_chunk(chunk: &Chunk) -> usize {
-    size_of::<Chunk>() + chunk.data.len() + chunk.starts.len() + chunk.stamps.len()
+    size_of::<Chunk>() + chunk.data.len() + chunk.side.len() + chunk.stamps.len()
 }
 
 #[cfg(test)]

@@ -125,9 +125,11 @@ impl<'a> Collector<'a> {
     /// Fails if the batch takes more memory than it may. Called for everything except floats: a few bytes of a
     /// message may expand to many.
     fn check_bytes(&self) -> Result<(), WireError> {
-        let WriteBatch { series, samples, histograms, exemplars, metadata, .. } = &self.batch;
+        let WriteBatch { series, samples, longs, histograms, exemplars, metadata, .. } =
+            &self.batch;
         let bytes = size_of_val(series.as_slice())
             + size_of_val(samples.as_slice())
+            + size_of_val(longs.as_slice())
             + size_of_val(histograms.as_slice())
             + size_of_val(exemplars.as_slice())
             + size_of_val(metadata.as_slice())
@@ -162,11 +164,12 @@ impl<'a> Collector<'a> {
         })
     }
 
-    /// Adds a float to the series.
+    /// Adds a float to the series, or an integer, of which `sample` has the float.
     pub(super) fn add_sample(
         &mut self,
         draft: &Draft,
         mut sample: Sample,
+        long: Option<i64>,
     ) -> Result<(), WireError> {
         let target = Target::Sample(self.seen.samples);
         self.seen.samples += 1;
@@ -179,6 +182,9 @@ impl<'a> Collector<'a> {
             return Ok(());
         }
         sample.start_timestamp = known_start(sample.start_timestamp);
+        if let Some(long) = long {
+            self.batch.longs.push((self.batch.samples.len() as u32, long));
+        }
         self.batch.samples.push(sample);
         Ok(())
     }
@@ -312,6 +318,8 @@ impl<'a> Collector<'a> {
         let points = self.batch.samples.len() - draft.samples + self.batch.histograms.len()
             - draft.histograms;
         self.batch.samples.truncate(draft.samples);
+        let kept = (self.batch.longs).partition_point(|(at, _)| (*at as usize) < draft.samples);
+        self.batch.longs.truncate(kept);
         self.batch.histograms.truncate(draft.histograms);
         self.batch.exemplars.truncate(draft.exemplars);
         self.in_arena.truncate(draft.in_arena);

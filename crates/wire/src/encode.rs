@@ -9,10 +9,13 @@ use std::collections::HashMap;
 use promkairos_model::varint::{push as put_varint, zigzag};
 use promkairos_model::{
     Counts, ExemplarEntry, HistogramSample, METRIC_NAME, MetadataEntry, RawLabels, Sample, Span,
-    WriteBatch, positions,
+    WriteBatch, long_at, positions,
 };
 
 use super::proto::{BYTES, FIXED64, VARINT, key};
+
+/// The field of a sample of version 2 that is an integer: `sint64`. Prometheus has no such field.
+pub(super) const LONG: u32 = 100;
 
 /// `batch` as `prometheus.WriteRequest`, which has no start timestamps.
 pub fn encode_v1(batch: &WriteBatch<'_>) -> Vec<u8> {
@@ -46,7 +49,8 @@ pub fn encode_v1(batch: &WriteBatch<'_>) -> Vec<u8> {
     out
 }
 
-/// `batch` as `io.prometheus.write.v2.Request`.
+/// `batch` as `io.prometheus.write.v2.Request`. Integers have a field of our own, for
+/// [`Protocol::V2Longs`](promkairos_model::Protocol::V2Longs).
 pub fn encode_v2(batch: &WriteBatch<'_>) -> Vec<u8> {
     let mut symbols = Symbols::default();
     symbols.reference(b"");
@@ -55,8 +59,16 @@ pub fn encode_v2(batch: &WriteBatch<'_>) -> Vec<u8> {
     for series in &batch.series {
         message.clear();
         put_refs(&mut message, &symbols.references(series.labels));
-        for sample in &batch.samples[positions(&series.samples)] {
-            field(&mut message, 2, |out| put_sample(out, sample, sample.start_timestamp));
+        for (sample, position) in
+            batch.samples[positions(&series.samples)].iter().zip(series.samples.start..)
+        {
+            field(&mut message, 2, |out| {
+                put_sample(out, sample, sample.start_timestamp);
+                if let Some(long) = long_at(&batch.longs, position) {
+                    put_key(out, key(LONG, VARINT));
+                    put_varint(out, zigzag(long));
+                }
+            });
         }
         for histogram in &batch.histograms[positions(&series.histograms)] {
             let start = histogram.start_timestamp;

@@ -73,7 +73,7 @@ pub fn decode<'a>(
     if is_new && batch.series.is_empty() && batch.metadata.is_empty() {
         let (others, other) = match body.protocol {
             Protocol::V1 => ([4, 5], "2.0"),
-            Protocol::V2 | Protocol::V2Typed => ([1, 3], "1.0"),
+            Protocol::V2 | Protocol::V2Typed | Protocol::V2Longs => ([1, 3], "1.0"),
         };
         if has_any(message, others)? {
             return Err(WireError::Version(other));
@@ -105,7 +105,8 @@ pub fn decode_message<'a>(
 ) -> Result<WriteBatch<'a>, WireError> {
     match protocol {
         Protocol::V1 => v1::decode(message, arena, policy),
-        Protocol::V2 => v2::decode(false, message, arena, policy),
-        Protocol::V2Typed => v2::decode(true, message, arena, policy),
+        Protocol::V2 | Protocol::V2Typed | Protocol::V2Longs => {
+            v2::decode(protocol, message, arena, policy)
+        }
     }
 }

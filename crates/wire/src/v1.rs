@@ -53,7 +53,7 @@ fn series<'a>(message: &'a [u8], collector: &mut Collector<'a>) -> Result<(), Wi
                 reader.skip_run(LABELS as u8)?;
                 labels.add(start..reader.position());
             }
-            SAMPLES => collector.add_sample(&draft, sample(reader.bytes()?)?)?,
+            SAMPLES => collector.add_sample(&draft, sample(reader.bytes()?)?, None)?,
             EXEMPLARS => exemplar(reader.bytes()?, &draft, collector)?,
             HISTOGRAMS => collector.add_histogram(&draft, reader.bytes()?)?,
             _ => reader.skip(key, &[1, 2, 3, 4])?,

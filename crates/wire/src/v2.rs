@@ -14,11 +14,12 @@ use std::collections::{HashMap, HashSet};
 
 use promkairos_model::limits::{self, LABEL_LIMITS};
 use promkairos_model::{
-    LabelError, METRIC_NAME, METRIC_TYPE, METRIC_UNIT, MetadataEntry, MetricType, RawLabels,
-    RejectReason, Sample, Target, WriteBatch,
+    LabelError, METRIC_NAME, METRIC_TYPE, METRIC_UNIT, MetadataEntry, MetricType, Protocol,
+    RawLabels, RejectReason, Sample, Target, WriteBatch,
 };
 
 use super::collect::{Collector, Draft, LabelBytes, text};
+use super::encode::LONG;
 use super::proto::{BYTES, Broken, FIXED64, Reader, VARINT, key};
 use super::symbols::Symbols;
 use super::{Policy, WireError};
@@ -27,10 +28,10 @@ const SYMBOLS: u32 = key(4, BYTES);
 const TIMESERIES: u32 = key(5, BYTES);
 const REQUEST_FIELDS: &[u32] = &[4, 5];
 
-/// Decodes a decompressed message. `arena` is cleared first. If `typed`, the type and unit of a series become labels
-/// and replace its own labels of these names.
+/// Decodes a decompressed message of any protocol but version 1. `arena` is cleared first. In
+/// [`Protocol::V2Typed`], the type and unit of a series become labels and replace its own labels of these names.
 pub(super) fn decode<'a>(
-    typed: bool,
+    protocol: Protocol,
     message: &'a [u8],
     arena: &'a mut Vec<u8>,
     policy: Policy<'_>,
@@ -38,7 +39,7 @@ pub(super) fn decode<'a>(
     let collector = Collector::new(message.len(), arena, policy);
     let symbols = symbols(message, &collector)?;
     let (families, refs) = (Families::default(), Vec::new());
-    let mut decoder = Decoder { symbols, collector, typed, families, refs, series: 0 };
+    let mut decoder = Decoder { symbols, collector, protocol, families, refs, series: 0 };
     let mut reader = Reader::new(message);
     while let Some(key) = reader.key()? {
         match key {
@@ -70,8 +71,7 @@ fn symbols<'a>(message: &'a [u8], collector: &Collector<'_>) -> Result<Symbols<'
 struct Decoder<'a> {
     symbols: Symbols<'a>,
     collector: Collector<'a>,
-    /// Whether the type and unit of a series become labels, in addition to the metadata of its family.
-    typed: bool,
+    protocol: Protocol,
     families: Families<'a>,
     /// A buffer for the label references of a series.
     refs: Vec<u32>,
@@ -132,7 +132,9 @@ impl<'a> Decoder<'a> {
                 LABELS_REFS => refs.read(reader.bytes()?)?,
                 SAMPLES => {
                     has_others = true;
-                    self.collector.add_sample(&draft, sample(reader.bytes()?)?)?;
+                    let (sample, long) = sample(reader.bytes()?)?;
+                    let long = long.filter(|_| self.protocol == Protocol::V2Longs);
+                    self.collector.add_sample(&draft, sample, long)?;
                 }
                 HISTOGRAMS => {
                     has_histograms = true;
@@ -278,7 +280,11 @@ impl<'a> Decoder<'a> {
         if kind == MetricType::Unknown && help.is_empty() && unit.is_empty() {
             return Ok(Ok(Added::default()));
         }
-        let added = if self.typed { Added::new(kind, unit) } else { Added::default() };
+        let added = if self.protocol == Protocol::V2Typed {
+            Added::new(kind, unit)
+        } else {
+            Added::default()
+        };
         let Some((reference, metric)) = self.metric(refs) else { return Ok(Ok(added)) };
         let is_known = self.families.last == Some((reference, metadata));
         if is_known || self.collector.omits(Target::Metadata(number)) {
@@ -423,10 +429,13 @@ impl Refs {
     }
 }
 
-fn sample(message: &[u8]) -> Result<Sample, Broken> {
+/// A sample, and the integer that it is if there is the field for it.
+fn sample(message: &[u8]) -> Result<(Sample, Option<i64>), Broken> {
     const VALUE: u32 = key(1, FIXED64);
     const TIMESTAMP: u32 = key(2, VARINT);
     const START_TIMESTAMP: u32 = key(3, VARINT);
+    const INTEGER: u32 = key(LONG, VARINT);
+    let mut long = None;
     let mut sample = Sample { timestamp: 0, start_timestamp: 0, value: 0.0 };
     let mut reader = Reader::new(message);
     while let Some(key) = reader.key()? {
@@ -434,8 +443,9 @@ fn sample(message: &[u8]) -> Result<Sample, Broken> {
             VALUE => sample.value = reader.double()?,
             TIMESTAMP => sample.timestamp = reader.int64()?,
             START_TIMESTAMP => sample.start_timestamp = reader.int64()?,
+            INTEGER => long = Some(reader.sint64()?),
             _ => reader.skip(key, &[1, 2, 3])?,
         }
     }
-    Ok(sample)
+    Ok((sample, long))
 }

@@ -67,7 +67,7 @@ impl Front for Watched {
         let runs: Vec<_> = runs.collect();
         let chunks = runs.iter().flat_map(|run| &run.chunks);
         let points = chunks.flat_map(|chunk| chunk.stamped_points());
-        let mut stamps: Vec<i64> = points.map(|point| point.expect("a good chunk").1).collect();
+        let mut stamps: Vec<i64> = points.map(|point| point.expect("a good chunk").stamp).collect();
         stamps.sort_unstable();
         let number = {
             let mut seen = self.seen.lock().expect("no test panicked with it");

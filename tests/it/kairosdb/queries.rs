@@ -59,8 +59,8 @@ const SERIES: &[Row] = &[
 
 const DOUBLES: [f64; 15] =
     [0.0, -0.0, 1.0, 2.5, -3.75, 1e16, 1e-7, 0.1, 1e7, -12_345_678.9, 0.001, 7.0, 7.0, 1e-4, 3e22];
-/// promkairos reads longs as doubles. KairosDB writes whole doubles from 10^7 on with an exponent, but no longs.
-const LONGS: [i64; 8] = [0, -1, 7, 1_000, -250, 9_999_999, 42, 7];
+const LONGS: [i64; 10] =
+    [0, -1, 7, 1_000, -250, 10_000_000, 42, 7, (1 << 53) + 1, -9_007_199_254_740_995];
 
 /// Members of a metric, why KairosDB answers otherwise, its status, and our status and text.
 const REFUSED: [(&str, &str, u16, u16, &str); 9] = [
@@ -437,7 +437,7 @@ fn described(asked: &Asked, theirs: &Answer, ours: &Answer) -> String {
 }
 
 /// The text with the shortest form of each double.
-fn retold(text: &str) -> Cow<'_, str> {
+pub(super) fn retold(text: &str) -> Cow<'_, str> {
     static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r#""(?:[^"\\]|\\.)*"|-?[0-9]+(?:\.[0-9]+)?(?:E-?[0-9]+)?"#).expect("valid")
     });

@@ -146,18 +146,21 @@ impl History {
                 let key = (host.to_owned(), time);
                 let known =
                     points.iter().find(|(other, _): &&((String, i64), Content)| *other == key);
-                let content = match histograms {
-                    true => Content::Histogram(value.into()),
-                    false => Content::Float(f64::from(value).to_bits()),
+                let long = (value % 3 == 0).then(|| (1 << 53) + i64::from(value));
+                let content = match (histograms, long) {
+                    (true, _) => Content::Histogram(value.into()),
+                    (false, Some(long)) => Content::Long(long),
+                    (false, None) => Content::Float(f64::from(value).to_bits()),
                 };
                 let is_mixed = known
                     .is_some_and(|(_, other)| matches!(other, Content::Histogram(_)) != histograms);
                 if is_mixed {
                     continue;
                 }
-                batch = match histograms {
-                    true => batch.histogram(time, histogram(value.into())),
-                    false => batch.sample(time, value.into()),
+                batch = match (histograms, long) {
+                    (true, _) => batch.histogram(time, histogram(value.into())),
+                    (false, Some(long)) => batch.long(time, long),
+                    (false, None) => batch.sample(time, value.into()),
                 };
                 points.push((key, content));
             }

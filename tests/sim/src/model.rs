@@ -14,6 +14,8 @@ use promkairos::model::TimeRange;
 pub enum Content {
     /// A float.
     Float(u64),
+    /// An integer.
+    Long(i64),
     /// A histogram with this count; counts are not used twice.
     Histogram(u64),
 }

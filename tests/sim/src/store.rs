@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use promkairos::chunk::Chunk;
-use promkairos::model::{Counts, Labels, Point, TimeRange, Value};
+use promkairos::chunk::{Chunk, StampedPoint};
+use promkairos::model::{Counts, Labels, TimeRange, Value};
 use promkairos::storage::embedded::{self, Parts};
 use promkairos::storage::head::{Head, Options};
 use promkairos::storage::{Clock, SelectHints, Store, StoreError};
@@ -100,11 +100,11 @@ impl Opened {
         let lists = selection.reader.read(0..selection.series.len()).await?;
         for (labels, chunks) in selection.series.iter().zip(lists) {
             // In order of acceptance: the later chunk wins.
-            for point in chunks.iter().flat_map(Chunk::points) {
-                let point =
-                    point.map_err(|error| StoreError::Invalid(format!("a chunk: {error}")))?;
-                let key = (series(labels), point.timestamp);
-                found.points.insert(key, content(&point));
+            for entry in chunks.iter().flat_map(Chunk::stamped_points) {
+                let entry =
+                    entry.map_err(|error| StoreError::Invalid(format!("a chunk: {error}")))?;
+                let key = (series(labels), entry.point.timestamp);
+                found.points.insert(key, content(&entry));
             }
         }
         for (labels, exemplars) in self.head.exemplars(&[], TimeRange::ALL, usize::MAX).await? {
@@ -125,10 +125,11 @@ fn series(labels: &Labels) -> String {
     labels.get("host").to_owned()
 }
 
-fn content(point: &Point) -> Content {
-    match &point.value {
-        Value::Float(value) => Content::Float(value.to_bits()),
-        Value::Histogram(histogram) => match &histogram.counts {
+fn content(entry: &StampedPoint) -> Content {
+    match (entry.long, &entry.point.value) {
+        (Some(long), _) => Content::Long(long),
+        (None, Value::Float(value)) => Content::Float(value.to_bits()),
+        (None, Value::Histogram(histogram)) => match &histogram.counts {
             Counts::Integer { count, .. } => Content::Histogram(*count),
             Counts::Float { count, .. } => Content::Float(count.to_bits()),
         },

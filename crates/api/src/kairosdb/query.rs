@@ -18,7 +18,7 @@ use promkairos_kairos_query::{
     TagMatcher, TagPattern, Tags, Value,
 };
 use promkairos_model::{Labels, METRIC_NAME, Matcher, TimeRange};
-use promkairos_promql::{self as promql, Held, QueryOptions, RawReader, RawSelection};
+use promkairos_promql::{self as promql, Held, QueryOptions, RawReader, RawSelection, RawValue};
 use promkairos_telemetry::{QueryKind, QueryOutcome};
 
 const NO_SAVE_AS: &str = "the aggregator save_as is not supported yet";
@@ -185,13 +185,20 @@ fn tags_of(labels: &Labels) -> Tags {
 }
 
 /// A KairosDB sees no NaN, no infinity and no stale marker, and its JSON has none.
-fn is_visible(point: &Result<(i64, f64), promql::QueryError>) -> bool {
-    point.as_ref().map_or(true, |(_, value)| value.is_finite())
+fn is_visible(point: &Result<(i64, RawValue), promql::QueryError>) -> bool {
+    match point {
+        Ok((_, RawValue::Double(value))) => value.is_finite(),
+        Ok((_, RawValue::Long(_))) | Err(_) => true,
+    }
 }
 
-fn point(point: Result<(i64, f64), promql::QueryError>) -> Result<Point, QueryError> {
+fn point(point: Result<(i64, RawValue), promql::QueryError>) -> Result<Point, QueryError> {
     let (time, value) = point.map_err(source)?;
-    Ok(Point { time, value: Value::Double(value) })
+    let value = match value {
+        RawValue::Double(value) => Value::Double(value),
+        RawValue::Long(value) => Value::Long(value),
+    };
+    Ok(Point { time, value })
 }
 
 fn source(error: promql::QueryError) -> QueryError {

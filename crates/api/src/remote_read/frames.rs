@@ -81,7 +81,7 @@ mod tests {
 
     use super::*;
     use crate::proto::v1;
-    use promkairos_chunk::{ChunkKind, ColumnBytes};
+    use promkairos_chunk::{ChunkKind, ColumnBytes, SideKind};
     use promkairos_model::Labels;
 
     fn hex(text: &str) -> Vec<u8> {
@@ -90,9 +90,18 @@ mod tests {
     }
 
     fn chunk(min_time: i64, max_time: i64, data: Vec<u8>) -> Chunk {
-        let (starts, stamps) = (ColumnBytes::default(), ColumnBytes::default());
+        let (side, stamps) = (ColumnBytes::default(), ColumnBytes::default());
         let data = Bytes::from(data);
-        Chunk { kind: ChunkKind::Xor, count: 1, min_time, max_time, data, starts, stamps }
+        Chunk {
+            kind: ChunkKind::Xor,
+            count: 1,
+            min_time,
+            max_time,
+            data,
+            side,
+            side_kind: SideKind::Starts,
+            stamps,
+        }
     }
 
     fn up() -> Labels {

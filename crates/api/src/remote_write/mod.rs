@@ -5,7 +5,7 @@
 
 mod negotiate;
 mod parser;
-mod respond;
+pub(crate) mod respond;
 mod zstd_body;
 
 use std::time::Instant;
@@ -32,7 +32,8 @@ pub(crate) async fn remote_write(State(state): State<SharedState>, request: Requ
     let start = Instant::now();
     let _in_flight = InFlight::enter(&state.metrics.ingest.in_flight);
     let (parts, body) = request.into_parts();
-    let protocol = negotiate::protocol(&parts.headers).inspect_err(|error| note(&state, error));
+    let protocol = negotiate::protocol(&parts.headers)
+        .inspect_err(|error| note(&state, RemoteWrite::REQUESTS, error));
     let (protocol, result) = match protocol {
         Ok(protocol) => (Some(protocol), accept(&state, protocol, &parts.headers, body).await),
         Err(error) => (None, Err(error)),
@@ -40,7 +41,7 @@ pub(crate) async fn remote_write(State(state): State<SharedState>, request: Requ
     let response = respond::respond(protocol, result, state.ingest.limits().series_answer);
     let protocol = match protocol {
         Some(Protocol::V1) => "1",
-        Some(Protocol::V2 | Protocol::V2Typed) => "2",
+        Some(Protocol::V2 | Protocol::V2Typed | Protocol::V2Longs) => "2",
         None => "unknown",
     };
     let metrics = &state.metrics.ingest;
@@ -53,11 +54,11 @@ pub(crate) async fn remote_write(State(state): State<SharedState>, request: Requ
 /// Counts and logs a request that is refused before the pipeline has its body. An unsupported type or compression is
 /// not counted, because it says nothing of the samples: some senders probe in this way, and for the others there is
 /// the status. A body that did not arrive completely is sent again, and a start that is still running is temporary.
-fn note(state: &AppState, error: &RequestError) {
+pub(crate) fn note(state: &AppState, requests: &'static str, error: &RequestError) {
     match error {
-        RequestError::Refused(refusal) => state.ingest.note(RemoteWrite::REQUESTS, refusal),
+        RequestError::Refused(refusal) => state.ingest.note(requests, refusal),
         RequestError::UnsupportedType(_) | RequestError::Zstd => {
-            state.ingest.note_form(RemoteWrite::REQUESTS, error.to_string());
+            state.ingest.note_form(requests, error.to_string());
         }
         RequestError::BodyTooSlow(_) | RequestError::BodyBroken(_) | RequestError::Api(_) => {}
     }
@@ -71,7 +72,7 @@ async fn accept(
     body: Body,
 ) -> Result<WriteOutcome, RequestError> {
     let received = received(state, protocol, headers, body).await;
-    let (store, body) = received.inspect_err(|error| note(state, error))?;
+    let (store, body) = received.inspect_err(|error| note(state, RemoteWrite::REQUESTS, error))?;
     let protocol = match (protocol, state.type_and_unit_labels) {
         (Protocol::V2, TypeAndUnitLabels::Enabled) => Protocol::V2Typed,
         (protocol, _) => protocol,

@@ -36,7 +36,7 @@ impl Parser for RemoteWrite {
     fn expansion(&self) -> usize {
         match self.protocol {
             Protocol::V1 => EXPANSION,
-            Protocol::V2 | Protocol::V2Typed => EXPANSION_OF_SYMBOLS,
+            Protocol::V2 | Protocol::V2Typed | Protocol::V2Longs => EXPANSION_OF_SYMBOLS,
         }
     }
 }

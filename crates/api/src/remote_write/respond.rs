@@ -56,7 +56,7 @@ pub(super) fn respond(
 
 /// The status for refused parts: 429 only if all of them may be accepted later. Metadata beyond its limit is not
 /// accepted later, because metadata is never deleted.
-fn refused_status(rejections: &Rejections, beyond_series: SeriesAnswer) -> StatusCode {
+pub(crate) fn refused_status(rejections: &Rejections, beyond_series: SeriesAnswer) -> StatusCode {
     let only = |passes: fn(&str) -> bool| rejections.counts().iter().all(|(why, _)| passes(why));
     let may_pass = match beyond_series {
         SeriesAnswer::Retry => only(|why| why == MEMORY_LIMIT || is_series_limit(why)),
@@ -66,7 +66,7 @@ fn refused_status(rejections: &Rejections, beyond_series: SeriesAnswer) -> Statu
 }
 
 /// Most bytes of a reason in the answer.
-const LINE: usize = 480;
+pub(crate) const LINE: usize = 480;
 /// The answer for stored data needs no reservation: all lines with their ends, and the last one, fit.
 const _: () = assert!(Rejections::KEPT * (LINE + "…\n".len()) + 64 <= LITTLE);
 
@@ -87,7 +87,7 @@ fn reasons(rejections: &Rejections) -> String {
 }
 
 /// `text` cut to about `limit` bytes.
-pub(super) fn shortened(mut text: String, limit: usize) -> String {
+pub(crate) fn shortened(mut text: String, limit: usize) -> String {
     if text.len() > limit {
         let cut = (0..=limit).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         text.truncate(cut);

@@ -5,7 +5,7 @@
 use super::columns::Columns;
 use super::hint::flags;
 use crate::bits::BitWriter;
-use crate::chunk::{Chunk, ChunkKind};
+use crate::chunk::{Chunk, ChunkKind, SideKind};
 use crate::column::ColumnBytes;
 use crate::layout::Layout;
 use crate::varbit::write_signed;
@@ -133,7 +133,8 @@ impl HistogramAppender {
             min_time: self.min_time,
             max_time: self.time,
             data: self.bits.snapshot(&[high, low, flags(self.hint)]),
-            starts: ColumnBytes::default(),
+            side: ColumnBytes::default(),
+            side_kind: SideKind::Starts,
             stamps: ColumnBytes::default(),
         }
     }

@@ -1,6 +1,7 @@
 //! Makes a plan of points. Pure.
 //!
-//! Finite floats become `kairos_double` cells, everything else becomes rows of our own types. Of
+//! Finite floats become `kairos_double` cells and integers `kairos_long` cells, everything else becomes rows of our
+//! own types. Of
 //! several points of a series for one cell only the winner is planned, so no write ever holds two
 //! values for one cell. A series that the schema cannot hold is refused as a whole; a histogram
 //! without a valid cell is refused alone. Refused points are kept aside, and the rest is planned.
@@ -12,13 +13,14 @@ use crate::identity::Identity;
 use crate::plan::{
     CellValue, Plan, PlannedCell, PlannedRow, PlannedSeries, Unplaced, UnplacedValue, timestamp,
 };
+use promkairos_chunk::StampedPoint;
 use promkairos_kairos::{
     DataType, EncodeError, MAX_KEY_BYTES, RowKey, RowSpec, RowTime, Tags, cell,
 };
 use promkairos_model::limits::LABEL_LIMITS;
 use promkairos_model::{
     Histogram, Labels, LabelsRef, METRIC_NAME, Point, RejectReason, STALE_NAN_BITS, Value,
-    WriteBatch, WriteOutcome,
+    WriteBatch, WriteOutcome, long_at,
 };
 
 /// Plans a batch; invalid series are reported in `outcome`.
@@ -44,8 +46,12 @@ pub(crate) fn plan_batch(
             let times = (sample.timestamp, sample.start_timestamp);
             planner.histogram(slot, times, &sample.histogram, index as u32);
         }
-        for sample in &batch.samples[range(&entry.samples)] {
-            planner.float(slot, sample.timestamp, sample.value);
+        for index in range(&entry.samples) {
+            let sample = &batch.samples[index];
+            match long_at(&batch.longs, index as u32) {
+                Some(long) => planner.long(slot, sample.timestamp, long),
+                None => planner.float(slot, sample.timestamp, sample.value),
+            }
         }
         for exemplar in &batch.exemplars[range(&entry.exemplars)] {
             // Malformed ones were refused when the batch was decoded.
@@ -87,6 +93,7 @@ struct Item {
 enum Kind {
     Histogram,
     Special,
+    Long,
     Finite,
     /// Hash of its labels. Competes only with exemplars of the same hash.
     Exemplar(u64),
@@ -109,6 +116,7 @@ impl Kind {
         match self {
             Self::Histogram => DataType::PromHistogram,
             Self::Special => DataType::PromDouble,
+            Self::Long => DataType::Long,
             Self::Finite => DataType::Double,
             Self::Exemplar(_) => DataType::PromExemplar,
         }
@@ -117,12 +125,12 @@ impl Kind {
     fn exemplar(self) -> Option<u64> {
         match self {
             Self::Exemplar(hash) => Some(hash),
-            Self::Histogram | Self::Special | Self::Finite => None,
+            Self::Histogram | Self::Special | Self::Long | Self::Finite => None,
         }
     }
 
     fn is_float(self) -> bool {
-        matches!(self, Self::Special | Self::Finite)
+        matches!(self, Self::Special | Self::Long | Self::Finite)
     }
 }
 
@@ -152,13 +160,14 @@ impl Planner {
     }
 
     /// Adds a point with the time of its acceptance.
-    pub(crate) fn point(&mut self, slot: u32, point: &Point, stamp: i64) {
-        self.stamp = stamp;
-        match &point.value {
-            Value::Float(value) => self.float(slot, point.timestamp, *value),
-            Value::Histogram(histogram) => {
-                let start = point.start_timestamp;
-                self.histogram(slot, (point.timestamp, start), histogram, 0);
+    pub(crate) fn point(&mut self, slot: u32, entry: &StampedPoint) {
+        self.stamp = entry.stamp;
+        let Point { timestamp, start_timestamp, value } = &entry.point;
+        match (entry.long, value) {
+            (Some(long), _) => self.long(slot, *timestamp, long),
+            (None, Value::Float(value)) => self.float(slot, *timestamp, *value),
+            (None, Value::Histogram(histogram)) => {
+                self.histogram(slot, (*timestamp, *start_timestamp), histogram, 0);
             }
         }
     }
@@ -167,6 +176,11 @@ impl Planner {
         self.plan.series[slot as usize].samples += 1;
         let kind = if value.is_finite() { Kind::Finite } else { Kind::Special };
         self.push(slot, timestamp, kind, CellValue::Double(cell::encode_double(value)));
+    }
+
+    fn long(&mut self, slot: u32, timestamp: i64, long: i64) {
+        self.plan.series[slot as usize].samples += 1;
+        self.push(slot, timestamp, Kind::Long, CellValue::Bytes(cell::encode_long(long)));
     }
 
     /// `times` are the timestamp and the start timestamp, `index` is the position in the request.
@@ -449,7 +463,7 @@ mod tests {
         let values = [Value::Float(1.5), Value::Histogram(misshapen.into())];
         for (slot, value) in slots.into_iter().flat_map(|s| values.clone().map(|v| (s, v))) {
             let point = Point { timestamp: 10, start_timestamp: 0, value };
-            planner.point(slot, &point, 77);
+            planner.point(slot, &StampedPoint { point, long: None, stamp: 77 });
         }
         assert_eq!(planner.len(), 4);
         let plan = planner.finish_in_order();

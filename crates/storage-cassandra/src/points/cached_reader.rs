@@ -20,8 +20,8 @@ use crate::points::epochs::{Epoch, EpochLog, EpochsByMetric};
 use crate::points::point_store::PointStore;
 use crate::points::read_cache::{Filled, FoundPieces, ReadCache, Wanted};
 use crate::points::reader::{Cells, SERIES_AT_ONCE};
-use promkairos_chunk::{Chunk, encode_points};
-use promkairos_model::{Point, TimeRange};
+use promkairos_chunk::{Chunk, StampedPoint, encode_stamped};
+use promkairos_model::TimeRange;
 use promkairos_storage::{StoreError, bytes_of_chunk, check_series_bytes};
 
 /// Where the selected range continues behind the settled part, settled points are kept up to a multiple
@@ -297,15 +297,15 @@ impl Cached {
         let begin = self.cache.now();
         let (Some(missing), Some(Wanted { key, epoch, .. })) = (missing, group.kept) else {
             let read = self.points.read_window_points(group.rows, range, Cells::Bare).await?;
-            whole.chunks.extend(encode_points(&read.points));
+            whole.chunks.extend(encode_stamped(&read.points));
             return Ok(());
         };
         let mut read = self.points.read_window_points(group.rows, range, Cells::WithTtl).await?;
-        let is_kept = |point: &Point| point.timestamp <= missing.end;
+        let is_kept = |entry: &StampedPoint| entry.point.timestamp <= missing.end;
         let rest = read.points.split_off(read.points.partition_point(is_kept));
-        let chunks = encode_points(&read.points);
+        let chunks = encode_stamped(&read.points);
         whole.chunks.extend_from_slice(&chunks);
-        whole.chunks.extend(encode_points(&rest));
+        whole.chunks.extend(encode_stamped(&rest));
         if let Some(good) = self.cache.good(begin, read.expires) {
             whole.filled.push(Filled { key, range: missing, epoch, good, chunks });
         }

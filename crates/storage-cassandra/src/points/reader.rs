@@ -14,7 +14,7 @@ use crate::cut::hex;
 use crate::index::found::{FoundRow, READS_AT_ONCE, windows_of};
 use crate::points::dead_cells::Slices;
 use crate::points::point_store::PointStore;
-use promkairos_chunk::{Chunk, ChunkBuilder, encode_points};
+use promkairos_chunk::{Chunk, ChunkBuilder, StampedPoint, encode_stamped};
 use promkairos_kairos::{Cell, DataType, LegacyKind, Offset};
 use promkairos_model::{Point, TimeRange};
 use promkairos_storage::{Result, StoreError, bytes_of_chunk, check_series_bytes};
@@ -34,7 +34,7 @@ pub(crate) enum Cells {
 /// The points of a series in a window.
 pub(crate) struct WindowPoints {
     /// In order of time.
-    pub(crate) points: Vec<Point>,
+    pub(crate) points: Vec<StampedPoint>,
     /// Seconds until the first of their cells expires; None = none expires, or the TTL was not read.
     pub(crate) expires: Option<i32>,
 }
@@ -45,9 +45,17 @@ const MOST_RESERVED: usize = 1_000;
 /// A point and where it was read.
 struct FoundPoint<'a> {
     point: Point,
+    /// The integer, if the cell has one.
+    long: Option<i64>,
     row: &'a FoundRow,
     column: [u8; 4],
     rank: Rank,
+}
+
+impl FoundPoint<'_> {
+    fn into_stamped(self) -> StampedPoint {
+        StampedPoint { point: self.point, long: self.long, stamp: 0 }
+    }
 }
 
 /// Decides between two points at one time with equal write times: the greater rank wins.
@@ -89,7 +97,7 @@ impl PointStore {
                 Some(chunks) => chunks,
                 None => {
                     let read = self.read_window_points(rows, range, Cells::Bare).await?;
-                    encode_points(&read.points)
+                    encode_stamped(&read.points)
                 }
             };
             bytes += of_window.iter().map(bytes_of_chunk).sum::<usize>();
@@ -108,11 +116,11 @@ impl PointStore {
         let mut chunks = ChunkBuilder::default();
         let (mut last, mut rises) = (None, true);
         self.read_cells(row, range, |column, value| {
-            if let Some(FoundPoint { point, .. }) = self.point(row, column, value)? {
-                rises &= last.is_none_or(|last| last < point.timestamp);
-                last = Some(point.timestamp);
+            if let Some(found) = self.point(row, column, value)? {
+                rises &= last.is_none_or(|last| last < found.point.timestamp);
+                last = Some(found.point.timestamp);
                 if rises {
-                    chunks.push(&point, 0);
+                    chunks.push_stamped(&found.into_stamped());
                 }
             }
             Ok(())
@@ -144,8 +152,7 @@ impl PointStore {
         if !found.is_sorted_by(is_in_order) {
             found = self.latest(found).await?;
         }
-        // Reuses the memory of the list.
-        let points = found.into_iter().map(|found| found.point).collect();
+        let points = found.into_iter().map(FoundPoint::into_stamped).collect();
         Ok(WindowPoints { points, expires })
     }
 
@@ -249,9 +256,13 @@ impl PointStore {
             }
         };
         let timestamp = self.spec.timestamp(row.row_time, offset);
+        let long = match &cell {
+            Cell::Long(long) => Some(*long),
+            _ => None,
+        };
         Ok(cell.into_value().map(|(value, start_timestamp)| {
             let point = Point { timestamp, start_timestamp, value };
-            FoundPoint { point, row, column, rank: Rank::of(row.data_type(), offset) }
+            FoundPoint { point, long, row, column, rank: Rank::of(row.data_type(), offset) }
         }))
     }
 

@@ -12,7 +12,7 @@ use super::size;
 use promkairos_model::limits;
 use promkairos_model::{
     Exemplar, LabelLimits, Labels, LabelsRef, MetadataEntry, MetricType, Point, RejectReason,
-    Rejections, Sample, SeriesEntry, WriteBatch, positions,
+    Rejections, Sample, SeriesEntry, WriteBatch, long_at, positions,
 };
 use promkairos_storage::{Pressure, SeriesRoom};
 
@@ -54,6 +54,8 @@ pub(super) struct Prepared {
     /// Memory that was reserved for new series; `None` = a replay.
     pub(super) room: Option<SeriesRoom>,
     samples: Vec<Sample>,
+    /// As in the batch.
+    longs: Vec<(u32, i64)>,
     /// Points that are histograms, by entry.
     pub(super) histograms: Vec<(u32, Point)>,
     pub(super) exemplars: Vec<(u32, Exemplar)>,
@@ -130,7 +132,7 @@ impl Prepared {
             write.entries.push(Entry { id, samples: series.samples.clone() });
         }
         write.metadata = Families::new(&batch.metadata);
-        write.samples = batch.samples;
+        (write.samples, write.longs) = (batch.samples, batch.longs);
         (write, judged)
     }
 
@@ -148,7 +150,8 @@ impl Prepared {
 
     /// Approximate bytes of memory that it takes before it is applied.
     pub(super) fn bytes(&self) -> u64 {
-        let points = self.samples.capacity() * size_of::<Sample>();
+        let points = self.samples.capacity() * size_of::<Sample>()
+            + self.longs.capacity() * size_of::<(u32, i64)>();
         let entries = self.entries.capacity() * size_of::<Entry>();
         let new = self.new.iter().map(|(_, labels)| labels.as_bytes().len() + size_of::<Labels>());
         let rare = self.histograms.iter().map(|(_, point)| size::of_point(point));
@@ -162,9 +165,19 @@ impl Prepared {
         self.samples.len()
     }
 
+    /// How many of them are integers.
+    pub(super) fn long_count(&self) -> usize {
+        self.longs.len()
+    }
+
     /// The floats of an entry.
     pub(super) fn samples(&self, entry: &Entry) -> &[Sample] {
         &self.samples[positions(&entry.samples)]
+    }
+
+    /// The integer that this float of an entry stands for.
+    pub(super) fn long(&self, entry: &Entry, at: usize) -> Option<i64> {
+        long_at(&self.longs, entry.samples.start + at as u32)
     }
 }
 
@@ -207,7 +220,9 @@ impl Families {
 pub(super) fn waiting_bytes(batch: &WriteBatch<'_>) -> usize {
     let histograms = batch.histograms.iter().map(|sample| size::of_histogram(&sample.histogram));
     let rare = batch.exemplars.len() + batch.metadata.len();
-    let points = batch.samples.len() * size_of::<Sample>() + histograms.sum::<u64>() as usize;
+    let points = batch.samples.len() * size_of::<Sample>()
+        + batch.longs.len() * size_of::<(u32, i64)>()
+        + histograms.sum::<u64>() as usize;
     batch.series.len() * size_of::<Entry>() + points + rare * 256
 }
 

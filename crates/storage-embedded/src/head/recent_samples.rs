@@ -90,7 +90,8 @@ impl RecentSamples {
         let histograms: u64 = write.histograms.iter().map(most).sum();
         let exemplars = write.exemplars.iter().map(|(_, exemplar)| size::of_exemplar(exemplar));
         let metadata = write.metadata.iter().map(|entry| size::of_family(&entry));
-        size::of_floats(samples, late) + histograms + exemplars.chain(metadata).sum::<u64>()
+        let floats = size::of_floats(samples, late) + size::of_longs(write.long_count() as u64);
+        floats + histograms + exemplars.chain(metadata).sum::<u64>()
     }
 
     /// Applies a write. `stamp` is the acceptance time; 0 = not kept. Called by one thread only.
@@ -110,10 +111,18 @@ impl RecentSamples {
             rare += size::of_taken(bytes, taken);
             outcome.histograms += 1;
         }
+        let (mut longs, mut cuts) = (0, 0);
         for entry in &write.entries {
-            for sample in write.samples(entry) {
+            for (sample, at) in write.samples(entry).iter().zip(0..) {
                 let series = pager.series(entry.id).join_flush(flush as u8);
-                late += u64::from(series.push_float(sample, stamp) == Taken::Late);
+                let long = if write.long_count() == 0 { None } else { write.long(entry, at) };
+                let taken = match long {
+                    None => series.push_float(sample, stamp),
+                    Some(long) => series.push_long(sample.timestamp, long, stamp),
+                };
+                longs += u64::from(long.is_some());
+                late += u64::from(taken == Taken::Late);
+                cuts += u64::from(taken == Taken::Cut);
                 outcome.samples += 1;
             }
         }
@@ -126,7 +135,9 @@ impl RecentSamples {
         outcome.metadata = write.metadata.len() as u64;
         let learned = self.learn(&write.metadata);
         self.metrics.late_points.inc_by(late);
-        let bytes = size::of_floats(outcome.samples, late) + rare + exemplars + learned;
+        let floats = size::of_floats(outcome.samples, late) + size::of_longs(longs);
+        let floats = floats + size::of_cuts(cuts);
+        let bytes = floats + rare + exemplars + learned;
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.metrics.bytes.set(self.bytes() as i64);
         if exemplars + learned > 0 {
@@ -472,7 +483,7 @@ pub(super) fn pinned_bytes(chunks: &[Chunk]) -> usize {
     /// Bytes of allocator overhead and of the reference count of shared points.
     const BESIDE: usize = 64;
     let bytes = |chunk: &Chunk| {
-        let sides = chunk.starts.len() + chunk.stamps.len();
+        let sides = chunk.side.len() + chunk.stamps.len();
         size_of::<Chunk>() + BESIDE + chunk.data.len() + sides
     };
     chunks.iter().map(bytes).sum()

@@ -20,7 +20,7 @@ const WAITING: usize = 16;
 
 enum Step {
     /// A write, the acceptance time that points keep (0 = none), and its share of the byte budget.
-    Write(Prepared, i64, Reserved),
+    Write(Box<Prepared>, i64, Reserved),
     /// Answered when everything before is in memory.
     Settle(SyncSender<()>),
 }
@@ -64,7 +64,7 @@ impl Repeater {
         self.waiting.points.fetch_add(RecentSamples::most_bytes(&write), Relaxed);
         self.waiting.series.fetch_add(series_bytes(&write), Relaxed);
         let reserved = self.budget.take(write.bytes());
-        self.steps.send(Step::Write(write, stamp, reserved)).map_err(|_| ended())
+        self.steps.send(Step::Write(Box::new(write), stamp, reserved)).map_err(|_| ended())
     }
 
     /// Most bytes of points that waiting writes will add to memory. A caller that adds the bytes of
@@ -107,7 +107,7 @@ fn repeat(memory: &RecentSamples, steps: Receiver<Step>, waiting: &Waiting) -> u
         match step {
             Step::Write(write, stamp, _reserved) => {
                 let (bytes, series) = (RecentSamples::most_bytes(&write), series_bytes(&write));
-                let outcome = memory.apply(write, stamp);
+                let outcome = memory.apply(*write, stamp);
                 waiting.points.fetch_sub(bytes, Release);
                 waiting.series.fetch_sub(series, Release);
                 points += outcome.samples + outcome.histograms;

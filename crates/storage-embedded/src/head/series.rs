@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use promkairos_chunk::{Chunk, ChunkBuilder, ChunkError, OpenChunk};
+use promkairos_chunk::{Appended, Chunk, ChunkBuilder, ChunkError, OpenChunk, StampedPoint};
 use promkairos_model::limits::{MAX_CHUNK_POINTS, PARTITION_MS};
 use promkairos_model::{Exemplar, Labels, Point, Sample, TimeRange, Value};
 use promkairos_storage::{DayCounts, merge};
@@ -36,8 +36,8 @@ pub(super) struct MemSeries {
     rare: Option<Box<Rare>>,
     /// In-order points are newer than this; `None` = only the open chunk decides.
     newest: Option<i64>,
-    /// Whether any point had a start timestamp.
-    starts: bool,
+    /// Whether any point had a start timestamp or was an integer.
+    sided: bool,
     /// Number, modulo 256, of the last flush that this series has joined.
     flush: u8,
     /// Position among its neighbours; decides the length of its first chunk.
@@ -49,8 +49,8 @@ pub(super) struct MemSeries {
 /// What most series do not have.
 #[derive(Debug, Default)]
 struct Rare {
-    /// Late points with their acceptance times, by timestamp.
-    late: Vec<(Point, i64)>,
+    /// Late points by timestamp.
+    late: Vec<StampedPoint>,
     late_sealed: Vec<Chunk>,
     /// Values by time and labels, which identify an exemplar within its series.
     exemplars: BTreeMap<(i64, Labels), f64>,
@@ -61,6 +61,8 @@ struct Rare {
 pub(super) enum Taken {
     /// Newer than all before.
     InOrder,
+    /// Likewise, and it ended a chunk that was not full, since that cannot have it.
+    Cut,
     /// Not newer.
     Late,
     /// The newest point again, bit for bit.
@@ -87,10 +89,11 @@ impl MemSeries {
     /// Takes a float. `stamp` is its acceptance time; 0 = not kept.
     pub(super) fn push_float(&mut self, sample: &Sample, stamp: i64) -> Taken {
         let Sample { timestamp, start_timestamp, value } = *sample;
-        self.starts |= start_timestamp != 0;
+        self.sided |= start_timestamp != 0;
+        let late = || StampedPoint { point: (*sample).into(), long: None, stamp };
         let Some(open) = &mut self.open else {
             if self.is_late(timestamp) {
-                return self.push_late((*sample).into(), stamp);
+                return self.push_late(late());
             }
             self.open = Some(OpenChunk::with_float(timestamp, start_timestamp, value, stamp));
             return Taken::InOrder;
@@ -98,23 +101,44 @@ impl MemSeries {
         match timestamp.cmp(&open.max_time()) {
             Ordering::Greater => {}
             Ordering::Equal if self.is_again(sample, stamp) => return Taken::Again,
-            Ordering::Equal | Ordering::Less => return self.push_late((*sample).into(), stamp),
+            Ordering::Equal | Ordering::Less => return self.push_late(late()),
         }
-        if stays_open(open.range(), open.count(), timestamp)
-            && open.count() < usize::from(self.full_at)
-            && open.append_float(timestamp, start_timestamp, value, stamp)
-                == promkairos_chunk::Appended::Yes
-        {
+        let goes_on = stays_open(open.range(), open.count(), timestamp)
+            && open.count() < usize::from(self.full_at);
+        if goes_on && open.append_float(timestamp, start_timestamp, value, stamp) == Appended::Yes {
             return Taken::InOrder;
         }
+        self.begin_chunk(OpenChunk::with_float(timestamp, start_timestamp, value, stamp));
+        if goes_on { Taken::Cut } else { Taken::InOrder }
+    }
+
+    /// Takes an integer.
+    pub(super) fn push_long(&mut self, timestamp: i64, long: i64, stamp: i64) -> Taken {
+        self.sided = true;
+        if self.is_late(timestamp) {
+            return self.push_late(StampedPoint::of_long(timestamp, long, stamp));
+        }
+        let mut goes_on = false;
+        if let Some(open) = &mut self.open {
+            goes_on = stays_open(open.range(), open.count(), timestamp)
+                && open.count() < usize::from(self.full_at);
+            if goes_on && open.append_long(timestamp, long, stamp) == Appended::Yes {
+                return Taken::InOrder;
+            }
+        }
+        self.begin_chunk(OpenChunk::with_long(timestamp, long, stamp));
+        if goes_on { Taken::Cut } else { Taken::InOrder }
+    }
+
+    /// Closes the open chunk, and goes on in another.
+    fn begin_chunk(&mut self, next: OpenChunk) {
+        let Some(open) = self.open.replace(next) else { return };
         // Grows slowly: most series have few chunks until the next flush, and there may be a million.
         if self.sealed.len() == self.sealed.capacity() {
             self.sealed.reserve_exact(1 + self.sealed.len() / 4);
         }
         self.sealed.push(open.to_chunk());
-        *open = OpenChunk::with_float(timestamp, start_timestamp, value, stamp);
         self.full_at = MAX_CHUNK_POINTS as u8;
-        Taken::InOrder
     }
 
     /// Takes a point of any kind.
@@ -124,7 +148,7 @@ impl MemSeries {
             return self.push_float(&Sample { timestamp, start_timestamp, value }, stamp);
         }
         if self.is_late(point.timestamp) {
-            return self.push_late(point, stamp);
+            return self.push_late(StampedPoint { point, long: None, stamp });
         }
         match &mut self.open {
             Some(open) if stays_open(open.range(), open.count(), point.timestamp) => {
@@ -155,7 +179,9 @@ impl MemSeries {
         chunks.extend(open.map(OpenChunk::to_chunk));
         if let Some(rare) = &self.rare {
             chunks.extend(rare.late_sealed.iter().filter(inside).cloned());
-            chunks.extend(encode(rare.late.iter().filter(|(p, _)| range.contains(p.timestamp))));
+            chunks.extend(encode(
+                rare.late.iter().filter(|late| range.contains(late.point.timestamp)),
+            ));
         }
         chunks
     }
@@ -163,7 +189,7 @@ impl MemSeries {
     /// Whether a point may lie in `range`.
     pub(super) fn may_have(&self, range: &TimeRange) -> bool {
         let is_late_inside =
-            |rare: &Rare| rare.late.iter().any(|(point, _)| range.contains(point.timestamp));
+            |rare: &Rare| rare.late.iter().any(|late| range.contains(late.point.timestamp));
         self.closed().any(|chunk| range.overlaps(&chunk.range()))
             || self.open.as_ref().is_some_and(|open| range.overlaps(&open.range()))
             || self.rare.as_deref().is_some_and(is_late_inside)
@@ -181,7 +207,7 @@ impl MemSeries {
         // Late points are sorted by time.
         let late = self.rare.as_ref().map(|rare| &rare.late);
         let late = late.and_then(|late| late.first().zip(late.last()));
-        let late = late.map(|((a, _), (b, _))| TimeRange::new(a.timestamp, b.timestamp));
+        let late = late.map(|(a, b)| TimeRange::new(a.point.timestamp, b.point.timestamp));
         let count = chunks.clone().count() as u64;
         (count, chunks.chain(late).reduce(TimeRange::hull))
     }
@@ -259,8 +285,8 @@ impl MemSeries {
             return self.flushing.iter().for_each(add);
         }
         self.closed().for_each(&mut add);
-        for (point, _) in self.rare.iter().flat_map(|rare| &rare.late) {
-            days.add(point.timestamp, point.timestamp, 1);
+        for late in self.rare.iter().flat_map(|rare| &rare.late) {
+            days.add(late.point.timestamp, late.point.timestamp, 1);
         }
         if let Some(open) = &self.open {
             days.add(open.range().start, open.range().end, open.count() as u64);
@@ -282,7 +308,7 @@ impl MemSeries {
         // A point newer than everything that is left counts as in order again.
         self.newest = self.sealed.iter().map(|chunk| chunk.max_time).max();
         let Some(rare) = &mut self.rare else { return };
-        let late = rare.late.last().map(|(point, _)| point.timestamp);
+        let late = rare.late.last().map(|late| late.point.timestamp);
         let late_sealed = rare.late_sealed.iter().map(|chunk| chunk.max_time).max();
         self.newest = self.newest.max(late).max(late_sealed);
         let key = |flushed: &Exemplar, kept: &(i64, Labels)| {
@@ -316,7 +342,7 @@ impl MemSeries {
         self.sealed = merge::cut(std::mem::take(&mut self.sealed), *range)?;
         let Some(rare) = &mut self.rare else { return Ok(()) };
         rare.late_sealed = merge::cut(std::mem::take(&mut rare.late_sealed), *range)?;
-        rare.late.retain(|(point, _)| !range.contains(point.timestamp));
+        rare.late.retain(|late| !range.contains(late.point.timestamp));
         rare.exemplars.retain(|(timestamp, _), _| !range.contains(*timestamp));
         Ok(())
     }
@@ -331,8 +357,8 @@ impl MemSeries {
         self.newest().is_some_and(|newest| timestamp <= newest)
     }
 
-    /// Whether the sample is the newest point again; never with start timestamps, which are not
-    /// read.
+    /// Whether the sample is the newest point again; never where side columns have anything, which are
+    /// not read.
     fn is_again(&self, sample: &Sample, stamp: i64) -> bool {
         let last = self.open.as_ref().and_then(OpenChunk::last_float);
         let late = self.rare.as_ref().is_some_and(|rare| {
@@ -340,16 +366,17 @@ impl MemSeries {
             !rare.late.is_empty() || !rare.late_sealed.is_empty()
         });
         stamp == 0
-            && !self.starts
+            && !self.sided
             && !late
             && last.is_some_and(|v| v.to_bits() == sample.value.to_bits())
     }
 
-    fn push_late(&mut self, point: Point, stamp: i64) -> Taken {
+    fn push_late(&mut self, entry: StampedPoint) -> Taken {
         let rare = self.rare.get_or_insert_default();
-        match rare.late.binary_search_by_key(&point.timestamp, |(p, _)| p.timestamp) {
-            Ok(at) => rare.late[at] = (point, stamp),
-            Err(at) => rare.late.insert(at, (point, stamp)),
+        let time = entry.point.timestamp;
+        match rare.late.binary_search_by_key(&time, |late| late.point.timestamp) {
+            Ok(at) => rare.late[at] = entry,
+            Err(at) => rare.late.insert(at, entry),
         }
         if rare.late.len() >= LATE_POINTS {
             rare.late_sealed.extend(encode(&std::mem::take(&mut rare.late)));
@@ -369,10 +396,7 @@ fn unshared(chunk: &Chunk) -> Chunk {
     if chunk.data.len() > FEW {
         return chunk.clone();
     }
-    let Chunk { kind, count, min_time, max_time, .. } = *chunk;
-    let data = Bytes::copy_from_slice(&chunk.data);
-    let (starts, stamps) = (chunk.starts.clone(), chunk.stamps.clone());
-    Chunk { kind, count, min_time, max_time, data, starts, stamps }
+    Chunk { data: Bytes::copy_from_slice(&chunk.data), ..chunk.clone() }
 }
 
 /// Whether a chunk may take a point of this time. A chunk ends with its day unless it has few points a day: a series
@@ -384,19 +408,20 @@ fn stays_open(range: TimeRange, count: usize, timestamp: i64) -> bool {
 }
 
 /// Encodes points with rising times, cut as in-order chunks are.
-fn encode<'a>(points: impl IntoIterator<Item = &'a (Point, i64)>) -> Vec<Chunk> {
+fn encode<'a>(points: impl IntoIterator<Item = &'a StampedPoint>) -> Vec<Chunk> {
     let mut chunks = Vec::new();
     let mut builder = ChunkBuilder::default();
     let (mut run, mut count): (Option<TimeRange>, _) = (None, 0);
-    for (point, stamp) in points {
-        let own = TimeRange::new(point.timestamp, point.timestamp);
-        if run.take_if(|run| !stays_open(*run, count, point.timestamp)).is_some() {
+    for entry in points {
+        let time = entry.point.timestamp;
+        let own = TimeRange::new(time, time);
+        if run.take_if(|run| !stays_open(*run, count, time)).is_some() {
             chunks.extend(std::mem::take(&mut builder).finish());
             count = 0;
         }
         run = Some(run.map_or(own, |run| run.hull(own)));
         count += 1;
-        builder.push(point, *stamp);
+        builder.push_stamped(entry);
     }
     chunks.extend(builder.finish());
     chunks

@@ -9,8 +9,12 @@ use promkairos_model::{Exemplar, Histogram, MetadataEntry, Point, Span, Value};
 
 /// Bytes of a float in a chunk. Most take less, and some five times as much.
 const FLOAT: u64 = 2;
+/// Bytes that an integer takes in addition: its entry in a side column. The first of a chunk takes more.
+const LONG: u64 = 4;
+/// Bytes of a chunk with few points, and of its side column.
+const CUT: u64 = 192;
 /// Bytes of a late point without its value.
-const LATE: u64 = 48;
+const LATE: u64 = 64;
 /// Bytes of a map entry without its texts, with its share of free room.
 const ENTRY: u64 = 128;
 /// Bytes of a metric family without its texts: four texts with their lengths, in a map likewise.
@@ -30,6 +34,16 @@ pub(super) fn of_floats(samples: u64, late: u64) -> u64 {
     samples * FLOAT + late * LATE
 }
 
+/// Bytes of integers, in addition to those of their floats.
+pub(super) fn of_longs(longs: u64) -> u64 {
+    longs * LONG
+}
+
+/// Bytes of floats and integers, in addition, that each ended a chunk too early.
+pub(super) fn of_cuts(cuts: u64) -> u64 {
+    cuts * CUT
+}
+
 /// Bytes of a point that is not in a chunk.
 pub(super) fn of_point(point: &Point) -> u64 {
     let value = match &point.value {
@@ -43,7 +57,7 @@ pub(super) fn of_point(point: &Point) -> u64 {
 pub(super) fn of_taken(point: u64, taken: Taken) -> u64 {
     match taken {
         // Most buckets are like the buckets before.
-        Taken::InOrder => ENTRY + point / 2,
+        Taken::InOrder | Taken::Cut => ENTRY + point / 2,
         Taken::Late | Taken::Again => point,
     }
 }

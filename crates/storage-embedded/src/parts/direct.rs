@@ -7,16 +7,17 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Range;
 
-use promkairos_chunk::encode_points;
+use promkairos_chunk::{StampedPoint, encode_stamped};
 use promkairos_model::limits::LABEL_LIMITS;
 use promkairos_model::{
-    Exemplar, Labels, Point, SeriesEntry, Target, Value, WriteBatch, WriteOutcome, positions,
+    Exemplar, Labels, Point, SeriesEntry, Target, Value, WriteBatch, WriteOutcome, long_at,
+    positions,
 };
 use promkairos_storage::{DayCounts, Flush, RatePacer, SeriesRun, StoreError};
 
 #[derive(Default)]
 struct Content {
-    points: BTreeMap<i64, Point>,
+    points: BTreeMap<i64, StampedPoint>,
     exemplars: Vec<Exemplar>,
 }
 
@@ -52,7 +53,7 @@ pub(super) fn flush_of(
             exemplars.push((labels.clone(), content.exemplars));
         }
         if !content.points.is_empty() {
-            runs.push(SeriesRun { labels, chunks: encode_points(content.points.values()) });
+            runs.push(SeriesRun { labels, chunks: encode_stamped(content.points.values()) });
         }
     }
     let mut days = DayCounts::default();
@@ -70,13 +71,15 @@ fn add(
     entry: &SeriesEntry<'_>,
     content: &mut Content,
 ) -> Result<(), StoreError> {
-    for sample in slice(&batch.samples, &entry.samples)? {
-        content.points.insert(sample.timestamp, (*sample).into());
+    for (sample, at) in slice(&batch.samples, &entry.samples)?.iter().zip(entry.samples.start..) {
+        let long = long_at(&batch.longs, at);
+        let point = StampedPoint { point: (*sample).into(), long, stamp: 0 };
+        content.points.insert(sample.timestamp, point);
     }
     for sample in slice(&batch.histograms, &entry.histograms)? {
-        let point = Point::from(sample.clone());
+        let point = StampedPoint { point: Point::from(sample.clone()), long: None, stamp: 0 };
         match content.points.entry(sample.timestamp) {
-            Entry::Occupied(known) if matches!(known.get().value, Value::Float(_)) => {}
+            Entry::Occupied(known) if matches!(known.get().point.value, Value::Float(_)) => {}
             Entry::Occupied(mut known) => drop(known.insert(point)),
             Entry::Vacant(free) => drop(free.insert(point)),
         }

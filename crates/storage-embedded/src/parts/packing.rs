@@ -5,7 +5,7 @@
 //! are not decimal numbers keep their form; only short chunks of them are joined. Histograms are
 //! copied: their counter resets are known for a chunk as a whole.
 
-use promkairos_chunk::{Chunk, ChunkError, ChunkKind, Floats, encode_points, pack};
+use promkairos_chunk::{Chunk, ChunkBuilder, ChunkError, ChunkKind, Floats, pack};
 use promkairos_model::limits::MAX_CHUNK_POINTS;
 
 /// Most points of a block: about four hours at a scrape interval of 15 s. Longer blocks save
@@ -16,19 +16,24 @@ const BLOCK: usize = 1024;
 pub(super) fn packed(chunks: Vec<Chunk>) -> Result<Vec<Chunk>, ChunkError> {
     let mut packed = Vec::new();
     let mut run: Vec<Chunk> = Vec::new();
+    // The kind of the side columns of the run, once one is not empty.
+    let mut beside = None;
     for chunk in chunks {
-        let joins = chunk.kind.is_floats() && !is_long(&chunk);
+        let joins = chunk.kind.is_floats() && !is_full(&chunk);
         let follows = run.last().is_none_or(|last| last.max_time < chunk.min_time);
-        if !joins || !follows {
+        let side = (!chunk.side.is_empty()).then_some(chunk.side_kind);
+        if !joins || !follows || side.is_some_and(|side| beside.is_some_and(|kind| kind != side)) {
             end(&mut packed, &mut run)?;
+            beside = None;
         }
+        beside = beside.or(side);
         if joins { run.push(chunk) } else { packed.push(chunk) }
     }
     end(&mut packed, &mut run)?;
     Ok(packed)
 }
 
-fn is_long(chunk: &Chunk) -> bool {
+fn is_full(chunk: &Chunk) -> bool {
     chunk.kind == ChunkKind::Packed && usize::from(chunk.count) >= BLOCK / 2
 }
 
@@ -51,8 +56,11 @@ fn end(packed: &mut Vec<Chunk>, run: &mut Vec<Chunk>) -> Result<(), ChunkError> 
         _ if points.div_ceil(MAX_CHUNK_POINTS) < run.len()
             && run.iter().all(|chunk| chunk.kind == ChunkKind::Xor) =>
         {
-            let points = run.iter().flat_map(Chunk::points).collect::<Result<Vec<_>, _>>()?;
-            packed.extend(encode_points(&points));
+            let mut builder = ChunkBuilder::default();
+            for entry in run.iter().flat_map(Chunk::stamped_points) {
+                builder.push_stamped(&entry?);
+            }
+            packed.extend(builder.finish());
         }
         _ => packed.extend(run),
     }
@@ -61,7 +69,7 @@ fn end(packed: &mut Vec<Chunk>, run: &mut Vec<Chunk>) -> Result<(), ChunkError> 
 
 fn bytes(chunks: &[Chunk]) -> usize {
     // A chunk head has at least six bytes.
-    chunks.iter().map(|chunk| chunk.data.len() + chunk.starts.len() + 6).sum()
+    chunks.iter().map(|chunk| chunk.data.len() + chunk.side.len() + 6).sum()
 }
 
 #[cfg(test)]
@@ -69,6 +77,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use promkairos_chunk::encode_points;
     use promkairos_model::{Point, Value};
 
     fn points(count: i64, value: impl Fn(i64) -> f64) -> Vec<Point> {

@@ -62,8 +62,8 @@ impl Partitions {
             }
             let mut cut: BTreeMap<i64, ChunkBuilder> = BTreeMap::new();
             for stamped in chunk.stamped_points() {
-                let (point, stamp) = stamped?;
-                cut.entry(self.at(point.timestamp)).or_default().push(&point, stamp);
+                let entry = stamped?;
+                cut.entry(self.at(entry.point.timestamp)).or_default().push_stamped(&entry);
             }
             for (partition, builder) in cut {
                 split.entry(partition).or_default().extend(builder.finish());

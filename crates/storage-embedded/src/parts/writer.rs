@@ -126,7 +126,7 @@ impl PartWriter {
             let mut bytes = 0;
             let fits = |chunk: &&Chunk| {
                 let before = bytes;
-                bytes += chunk.data.len() + chunk.starts.len();
+                bytes += chunk.data.len() + chunk.side.len();
                 before < self.row_bytes
             };
             let (row, others) = rest.split_at(rest.iter().take_while(fits).count());

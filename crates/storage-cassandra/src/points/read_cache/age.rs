@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use promkairos_chunk::{Chunk, ChunkError, encode_points};
-use promkairos_model::{Point, ResetHint, TimeRange, Value};
+use promkairos_chunk::{Chunk, ChunkError, StampedPoint, encode_stamped};
+use promkairos_model::{ResetHint, TimeRange, Value};
 
 /// The most parts of one read. More parts are more to choose from, and to read again together.
 const MOST_PARTS: usize = 4;
@@ -83,7 +83,7 @@ pub(super) fn parts(range: TimeRange, chunks: Vec<Chunk>, mut before: Vec<Before
         cuts.push((TimeRange::new(start, range.end), 0));
     }
     let part = |(range, doublings)| {
-        let chunks = encode_points(within(&points, range));
+        let chunks = encode_stamped(within(&points, range));
         Part { range, chunks, doublings }
     };
     match &joined(cuts)[..] {
@@ -107,23 +107,25 @@ fn joined(mut cuts: Vec<(TimeRange, u8)>) -> Vec<(TimeRange, u8)> {
     }
 }
 
-fn points_of(chunks: &[Chunk], range: TimeRange) -> Result<Vec<Point>, ChunkError> {
-    let points = chunks.iter().flat_map(Chunk::points);
-    let is_inside =
-        |point: &Result<Point, _>| point.as_ref().map_or(true, |p| range.contains(p.timestamp));
+fn points_of(chunks: &[Chunk], range: TimeRange) -> Result<Vec<StampedPoint>, ChunkError> {
+    let points = chunks.iter().flat_map(Chunk::stamped_points);
+    let is_inside = |entry: &Result<StampedPoint, _>| {
+        entry.as_ref().map_or(true, |entry| range.contains(entry.point.timestamp))
+    };
     points.filter(is_inside).collect()
 }
 
 /// The points in a range; `points` rise in time.
-fn within(points: &[Point], range: TimeRange) -> &[Point] {
-    let start = points.partition_point(|point| point.timestamp < range.start);
-    let end = points.partition_point(|point| point.timestamp <= range.end);
+fn within(points: &[StampedPoint], range: TimeRange) -> &[StampedPoint] {
+    let start = points.partition_point(|entry| entry.point.timestamp < range.start);
+    let end = points.partition_point(|entry| entry.point.timestamp <= range.end);
     &points[start..end.max(start)]
 }
 
 /// Whether both have the same points, bit by bit, except for the reset hints of histograms.
-fn is_same(one: &[Point], other: &[Point]) -> bool {
-    let same = |(a, b): (&Point, &Point)| {
+fn is_same(one: &[StampedPoint], other: &[StampedPoint]) -> bool {
+    let same = |(one, other): (&StampedPoint, &StampedPoint)| {
+        let (a, b) = (&one.point, &other.point);
         let values = match (&a.value, &b.value) {
             (Value::Float(a), Value::Float(b)) => a.to_bits() == b.to_bits(),
             (Value::Histogram(a), Value::Histogram(b)) => {
@@ -136,7 +138,9 @@ fn is_same(one: &[Point], other: &[Point]) -> bool {
             }
             _ => false,
         };
-        values && (a.timestamp, a.start_timestamp) == (b.timestamp, b.start_timestamp)
+        values
+            && one.long == other.long
+            && (a.timestamp, a.start_timestamp) == (b.timestamp, b.start_timestamp)
     };
     one.len() == other.len() && one.iter().zip(other).all(same)
 }
@@ -146,6 +150,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use promkairos_chunk::encode_points;
+    use promkairos_model::Point;
 
     fn chunks(times: &[i64], value: f64) -> Vec<Chunk> {
         let point =
@@ -164,7 +170,7 @@ mod tests {
             parts.iter().map(|part| (part.range.start, part.range.end, part.doublings)).collect();
         assert_eq!(found, want);
         let all = parts.iter().flat_map(|part| points_of(&part.chunks, part.range));
-        let all: Vec<i64> = all.flatten().map(|point| point.timestamp).collect();
+        let all: Vec<i64> = all.flatten().map(|entry| entry.point.timestamp).collect();
         assert_eq!(all, times, "nothing is lost");
     }
 

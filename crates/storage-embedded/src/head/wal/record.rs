@@ -14,7 +14,8 @@
 //!         └────────────┴────────┴────────────┴─────────┴─────────┴─────────┴─────────┘
 //!                      length counts what follows the crc; 0 = no record here
 //! write   │ protocol u8 │ rejected u32 │ { kind u8, number u32 } … │ snappy body
-//!           1, 2: remote write 1.0, 2.0; 3: 2.0 with type and unit as labels, whatever is set now
+//!           1, 2: remote write 1.0, 2.0; 3: 2.0 with type and unit as labels, whatever is set now;
+//!           4: 2.0 whose samples may have a field of our own, number 100, sint64: an integer
 //!           rejected, by kind and number in the body: 0 series, 1 float, 2 histogram, 3 exemplar, 4 metadata,
 //!           5 family of a series
 //! delete  │ start i64 │ end i64 │ matchers u32 │ { op u8, len u32, name, len u32, value } …
@@ -255,6 +256,7 @@ fn decode_write(mut input: Cursor<'_>) -> Result<Record<'_>, Damage> {
         1 => Protocol::V1,
         2 => Protocol::V2,
         3 => Protocol::V2Typed,
+        4 => Protocol::V2Longs,
         _ => return Err(IMPOSSIBLE),
     };
     let count = input.u32()? as usize;
@@ -334,6 +336,7 @@ mod tests {
             Record::Write { protocol: Protocol::V2, rejected, body: b"snappy" },
             Record::Write { protocol: Protocol::V1, rejected: vec![], body: b"" },
             Record::Write { protocol: Protocol::V2Typed, rejected: vec![], body: b"typed" },
+            Record::Write { protocol: Protocol::V2Longs, rejected: vec![], body: b"integers" },
             Record::Delete { range: TimeRange::new(-5, i64::MAX), matchers },
             Record::Seal(u64::MAX),
             Record::Gap,
