@@ -2,8 +2,8 @@
 # Measures promkairos and its peers one after the other on this machine, and prints one table.
 # usage: bench/run.sh [quick|full] [PART ...]
 # quick takes less than 5 minutes, full less than 90, building and fetching apart. PART is one of loads, beside, sizes,
-# kill, cassandra_writes, cassandra_reads, three_nodes: only these; the last one runs only when it is named. The peers are
-# fetched by tests/peers/; everything stays on the loopback.
+# kill, cassandra_writes, cassandra_reads, three_nodes, kairosdb_api: only these; the last two run only when they are
+# named. The peers are fetched by tests/peers/; everything stays on the loopback.
 # The table, its records and the plots are kept in BENCH_RESULTS, bench/results without it; their name tells the
 # parts where those are not all of the mode, and none is written over. BENCH_SCALE=N takes an N-th of the series,
 # BENCH_ROUNDS=3 three turns instead of one in a full run, of which the table has the medians, and BENCH_FIRST=N says

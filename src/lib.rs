@@ -2,7 +2,7 @@
 //! embedded store.
 //!
 //! ```text
-//! main -> cli -> server -> config -> api -> kairos-query -> kairos-json
+//! main -> cli -> server -> config -> api -> kairos-query, kairos-write -> kairos-json
 //!                                    api -> promql, ingest -> storage -> chunk -> model
 //!         cli -> copy                    -> promql
 //!                          config, api   -> storage-cassandra

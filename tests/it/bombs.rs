@@ -71,8 +71,12 @@ async fn no_path_decompresses_more_than_a_body_may_have() {
         let writes = [Message::V1, Message::V2].map(|message| {
             ("/api/v1/write", format!("application/x-protobuf;proto={}", message.name()))
         });
-        let read = ("/api/v1/read", "application/x-protobuf".to_owned());
-        for (path, kind) in writes.into_iter().chain([read]) {
+        let others = [
+            ("/api/v1/read", "application/x-protobuf".to_owned()),
+            ("/api/v1/datapoints", "application/json".to_owned()),
+            ("/api/v1/datapoints", "application/gzip".to_owned()),
+        ];
+        for (path, kind) in writes.into_iter().chain(others) {
             let at_once = (0..4).map(|_| send(path, kind.clone(), encoding, bomb.clone()));
             for (status, text) in futures::future::join_all(at_once).await {
                 let is_refused = match status {

@@ -13,3 +13,4 @@ mod points;
 mod queries;
 mod read_cache;
 mod series_cache;
+mod writes;

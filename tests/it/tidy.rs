@@ -42,6 +42,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "chunk",
             "ingest",
             "kairos-query",
+            "kairos-write",
             "model",
             "promql",
             "storage",

@@ -1,7 +1,8 @@
 //! `load kairosdb-send` and `load kairosdb-query`: KairosDB's own REST API, for comparison.
 //!
-//! KairosDB answers a write before it is stored, so the clock runs until it is. The time of a
-//! request ends at that answer, and is not comparable with servers that store first.
+//! KairosDB answers a write before it is stored, so the clock runs until it is: with `--keyspace`, rows are looked for
+//! there. The time of a request ends at that answer, and is not comparable with servers that store first. promkairos
+//! takes the same requests and stores first.
 
 use std::io;
 use std::net::SocketAddr;
@@ -42,7 +43,7 @@ pub struct SendOptions {
     #[arg(long = "pid")]
     pids: Vec<u32>,
     #[command(flatten)]
-    stored: Stored,
+    stored: Option<Stored>,
     #[command(flatten)]
     subject: Subject,
 }
@@ -65,8 +66,10 @@ pub fn send(options: &SendOptions) -> io::Result<()> {
     })?;
     let accepted = began.elapsed().as_secs_f64();
     let scrapes = (options.start, options.scrapes);
-    let wait = rows::wait_until_stored(&options.stored, &options.shape, scrapes);
-    runtime.block_on(wait).map_err(io::Error::other)?;
+    if let Some(stored) = &options.stored {
+        let wait = rows::wait_until_stored(stored, &options.shape, scrapes);
+        runtime.block_on(wait).map_err(io::Error::other)?;
+    }
     let stored = began.elapsed().as_secs_f64();
     let cpu = cpu.seconds();
     let points = (options.shape.series * options.scrapes) as f64;

@@ -38,7 +38,8 @@ impl Errors {
         error_answer(self.texts.iter().map(String::as_str).chain(rest.as_deref()))
     }
 
-    pub(crate) fn add(&mut self, text: fmt::Arguments<'_>) {
+    /// Adds an error.
+    pub fn add(&mut self, text: fmt::Arguments<'_>) {
         self.count += 1;
         let left = MAX_ERROR_BYTES - self.bytes;
         if self.texts.len() == MAX_ERRORS || left == 0 {

@@ -19,19 +19,19 @@ pub const BODY_REFUSED: &str = "body";
 const BODY_SIZE: &str = "max-request-body-size";
 
 /// Protocols and statuses of requests that failed.
-const PROTOCOLS: [&str; 2] = ["1", "2"];
+const PROTOCOLS: [&str; 3] = ["1", "2", "kairosdb"];
 const FAILURES: [u16; 5] = [400, 413, 429, 500, 503];
 
 metrics! {
-    /// Metrics of remote write.
+    /// Metrics of writes over HTTP.
     IngestMetrics {
-        pub samples: Counter, "write_samples", "Floats stored by remote write";
-        pub histograms: Counter, "write_histograms", "Native histograms stored by remote write";
+        pub samples: Counter, "write_samples", "Floats and integers stored";
+        pub histograms: Counter, "write_histograms", "Native histograms stored";
         pub exemplars: Counter, "write_exemplars", "Exemplars stored by remote write";
         pub metadata: Counter, "write_metadata", "Metadata entries stored by remote write";
         /// A reason is a word of [`RejectReason`], the name of a setting, or [`BODY_REFUSED`].
         rejected: Family<Labels<1>, Counter>, "write_rejected",
-            "Parts of remote-write requests that were refused, by reason; a series counts as one, and so does \
+            "Parts of requests that were refused, by reason; a series counts as one, and so does \
              a request that is refused as a whole";
         refused: Family<Labels<1>, Counter>, "write_samples_refused",
             "Floats and histograms refused, by reason; without those of bodies that are too large, \
@@ -48,10 +48,10 @@ metrics! {
         pub metadata_bytes: Gauge, "metadata_bytes",
             "Metadata of metric families as --max-metadata-size counts it; over Cassandra that taken since the start";
         pub requests: Family<WriteLabels, Counter>, "write_requests",
-            "Answered remote-write requests";
+            "Answered requests that write: remote write by its version, and KairosDB's API";
         pub duration: Histogram = Histogram::new(exponential_buckets(0.001, 2.0, 14)),
-            "write_duration" Seconds, "Time from the head of a remote-write request to its answer";
-        pub in_flight: Gauge, "write_in_flight", "Remote-write requests that are being answered";
+            "write_duration" Seconds, "Time from the head of a request that writes to its answer";
+        pub in_flight: Gauge, "write_in_flight", "Requests that write and are being answered";
     }
     with {
         /// Floats and histograms stored of series without metadata, by requests of version 2.
@@ -62,7 +62,7 @@ metrics! {
 /// A protocol and a status.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct WriteLabels {
-    /// `1`, `2` or `unknown`.
+    /// `1`, `2` or `unknown` for remote write; `kairosdb`.
     pub protocol: &'static str,
     /// The status.
     pub code: u16,

@@ -233,6 +233,7 @@ async fn every_refusal_at_a_limit_says_what_to_set() {
     for (path, kind) in [
         ("/api/v1/write", "application/x-protobuf"),
         ("/api/v1/read", "application/x-protobuf"),
+        ("/api/v1/datapoints", "application/json"),
         ("/api/v1/query", "application/x-www-form-urlencoded"),
         ("/api/v1/admin/tsdb/delete_series", "application/x-www-form-urlencoded"),
     ] {

@@ -1,9 +1,8 @@
-//! KairosDB's REST API: the paths that read, and deletes.
+//! KairosDB's REST API: the paths that read, writes of points, and deletes.
 //!
 //! Answers and texts of errors are KairosDB's, and the language is in the crate `kairos-query`. A query passes the same
-//! admission, budgets and time-outs as PromQL. Points are those that PromQL sees without histograms: all values are
-//! doubles, of which KairosDB writes whole numbers without a fraction. Nothing is written here: `save_as` is
-//! refused.
+//! admission, budgets and time-outs as PromQL. Points are those that PromQL sees without histograms, and integers keep
+//! their type. `save_as` is refused.
 
 mod answer;
 mod delete;
@@ -12,6 +11,7 @@ mod names;
 mod query;
 mod request;
 mod status;
+mod write;
 
 use axum::routing::on;
 
@@ -29,6 +29,13 @@ pub static KAIROSDB_ROUTES: &[Route] = &[
     read("/api/v1/version", Methods::Get, |m| on(m, status::version)),
     read("/api/v1/health/check", Methods::Get, |m| on(m, status::check)),
     read("/api/v1/health/status", Methods::Get, |m| on(m, status::status)),
+    Route {
+        path: "/api/v1/datapoints",
+        methods: Methods::Post,
+        right: Some(Right::Write),
+        kind: Kind::Call,
+        handler: |m| on(m, write::data_points),
+    },
     change("/api/v1/datapoints/delete", Methods::Post, |m| on(m, delete::data_points)),
     change("/api/v1/metric/{name}", Methods::Delete, |m| on(m, delete::metric)),
 ];

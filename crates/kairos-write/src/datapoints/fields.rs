@@ -126,6 +126,10 @@ impl<'a> Tags<'a> {
     }
 
     fn put(&mut self, name: Cow<'a, str>, value: Option<Cow<'a, str>>) -> Result<(), Fault> {
+        // The metric is refused: more tags need not be looked at.
+        if self.are_too_many {
+            return Ok(());
+        }
         let known = self.list.iter().position(|tag| tag.name == name);
         let at = match known {
             Some(at) if !self.is_null(at) => {

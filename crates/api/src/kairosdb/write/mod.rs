@@ -1,0 +1,105 @@
+//! `POST /api/v1/datapoints`: points as KairosDB takes them.
+//!
+//! One request is one batch of the store: the pipeline of `ingest` limits, stores and counts it, as remote write. What
+//! is refused does not hinder the rest of a request, and the answer lists it: 400 with `{"errors": [...]}`.
+
+mod gzip;
+mod parser;
+
+use std::time::Instant;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use tracing::{Instrument, info_span};
+
+use super::failure::Failure;
+use crate::body::receive;
+use crate::remote_write::note;
+use crate::remote_write::respond::{LINE, refused_status, shortened};
+use crate::request_error::RequestError;
+use crate::state::{AppState, SharedState};
+use parser::Datapoints;
+use promkairos_ingest::{ParseError, Parser, ReceivedBody, Refusal, SeriesAnswer};
+use promkairos_kairos_write::Answer;
+use promkairos_model::{Rejections, WriteOutcome};
+use promkairos_telemetry::{InFlight, WriteLabels};
+
+/// What requests are called in metrics.
+const PROTOCOL: &str = "kairosdb";
+
+/// The handler.
+pub(super) async fn data_points(State(state): State<SharedState>, request: Request) -> Response {
+    let start = Instant::now();
+    let _in_flight = InFlight::enter(&state.metrics.ingest.in_flight);
+    let response = match write(&state, request).await {
+        Ok((answer, outcome)) => {
+            respond(answer, &outcome.rejections, state.ingest.limits().series_answer)
+        }
+        Err(error) => Failure::from(error).into_response(),
+    };
+    let metrics = &state.metrics.ingest;
+    let labels = WriteLabels { protocol: PROTOCOL, code: response.status().as_u16() };
+    metrics.requests.get_or_create(&labels).inc();
+    metrics.duration.observe(start.elapsed().as_secs_f64());
+    response
+}
+
+async fn write(state: &AppState, request: Request) -> Result<(Answer, WriteOutcome), RequestError> {
+    let received = receive_json(state, request).await;
+    let body = received.inspect_err(|error| note(state, Datapoints::REQUESTS, error))?;
+    let parser = Datapoints::default();
+    let outcome = state.ingest.write(&**state.store()?, body, &parser).await?;
+    let answer = parser.into_answer();
+    if let Some(first) = answer.errors.texts().first() {
+        let why = shortened(first.clone(), LINE);
+        let refusal = Refusal::from(ParseError::Malformed(why));
+        state.ingest.note(Datapoints::REQUESTS, &refusal);
+    }
+    Ok((answer, outcome))
+}
+
+async fn receive_json(state: &AppState, request: Request) -> Result<ReceivedBody, RequestError> {
+    let (parts, body) = request.into_parts();
+    let is_gzip = is_gzip(&parts.headers)?;
+    state.ingest.admit()?;
+    state.store()?;
+    let (intake, limits) = (state.ingest.intake(), state.ingest.limits());
+    let body = receive(intake, &parts.headers, body, limits.body_bytes, &state.metrics.http);
+    let body = body.instrument(info_span!("body")).await?;
+    if is_gzip { gzip::unpacked(intake, body, limits.decoded_bytes).await } else { Ok(body) }
+}
+
+/// Whether the body is compressed. A KairosDB looks at the type too, and at no other type.
+fn is_gzip(headers: &HeaderMap) -> Result<bool, RequestError> {
+    if headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/gzip") {
+        return Ok(true);
+    }
+    match headers.get(header::CONTENT_ENCODING) {
+        None => Ok(false),
+        Some(encoding) if encoding == "identity" => Ok(false),
+        Some(encoding) if encoding == "gzip" => Ok(true),
+        Some(encoding) => {
+            let why = format!("points are not taken with the Content-Encoding {encoding:?}");
+            Err(RequestError::UnsupportedType(why))
+        }
+    }
+}
+
+/// The answer to a request whose points are stored, except for these. A KairosDB answers some wrong bodies 500.
+fn respond(answer: Answer, rejections: &Rejections, beyond_series: SeriesAnswer) -> Response {
+    let Answer { mut errors, .. } = answer;
+    let status = match errors.count() {
+        0 if rejections.is_empty() => return StatusCode::NO_CONTENT.into_response(),
+        0 => refused_status(rejections, beyond_series),
+        _ => StatusCode::BAD_REQUEST,
+    };
+    for reject in rejections.kept() {
+        errors.add(format_args!("{reject}"));
+    }
+    let more = rejections.len() - rejections.kept().len();
+    if more > 0 {
+        errors.add(format_args!("and {more} more are refused"));
+    }
+    (status, [(header::CONTENT_TYPE, "application/json")], errors.answer()).into_response()
+}
