@@ -42,8 +42,12 @@ pub struct SendOptions {
     /// Processes of the server and of Cassandra, for their CPU time.
     #[arg(long = "pid")]
     pids: Vec<u32>,
-    #[command(flatten)]
-    stored: Option<Stored>,
+    /// Contact point of Cassandra, on the loopback.
+    #[arg(long, default_value = "127.0.0.1:9042")]
+    cassandra: String,
+    /// Keyspace with KairosDB's tables, in which the rows are looked for.
+    #[arg(long)]
+    keyspace: Option<String>,
     #[command(flatten)]
     subject: Subject,
 }
@@ -66,8 +70,10 @@ pub fn send(options: &SendOptions) -> io::Result<()> {
     })?;
     let accepted = began.elapsed().as_secs_f64();
     let scrapes = (options.start, options.scrapes);
-    if let Some(stored) = &options.stored {
-        let wait = rows::wait_until_stored(stored, &options.shape, scrapes);
+    if let Some(keyspace) = options.keyspace.clone() {
+        let data_type = "kairos_double".to_owned();
+        let stored = Stored { cassandra: options.cassandra.clone(), keyspace, data_type };
+        let wait = rows::wait_until_stored(&stored, &options.shape, scrapes);
         runtime.block_on(wait).map_err(io::Error::other)?;
     }
     let stored = began.elapsed().as_secs_f64();

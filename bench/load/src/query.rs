@@ -1,5 +1,5 @@
 //! `load query`: times a request of Prometheus' HTTP API, which promkairos, Prometheus and
-//! VictoriaMetrics answer. An answer without a result is an error, because it would measure nothing.
+//! VictoriaMetrics answer, or of KairosDB's. An answer without a result is an error, because it would measure nothing.
 
 use std::io;
 use std::net::SocketAddr;
@@ -51,7 +51,9 @@ pub fn run(options: &Options) -> io::Result<()> {
     let cpu = cpu.seconds() / options.rounds as f64;
     let answer: Value = serde_json::from_slice(&last)?;
     let data = &answer["data"];
+    let of_kairosdb = &answer["queries"][0]["results"][0]["values"];
     let results = data.as_array().or_else(|| data["result"].as_array());
+    let results = results.or_else(|| of_kairosdb.as_array());
     if results.is_none_or(Vec::is_empty) {
         return Err(io::Error::other(format!("no result for {}", options.path)));
     }
