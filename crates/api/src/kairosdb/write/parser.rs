@@ -211,7 +211,7 @@ mod tests {
                 {"name":"e","tags":{"h":"x"},"timestamp":7,"value":-0.0}]"#,
         );
         let names: Vec<&str> = series.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, [r#"a{h="x"}"#, r#"e{h="x"}"#]);
+        assert_eq!(names, [r#"{__name__="a", h="x"}"#, r#"{__name__="e", h="x"}"#]);
         assert_eq!(series[0].1, [(1, 9_007_199_254_740_992.0), (2, 0.5), (3, 7.0)]);
         assert_eq!(longs, [(0, 9_007_199_254_740_993), (2, 7)]);
         assert!(series[1].1[0].1.is_sign_negative());
