@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # KairosDB's own API: a KairosDB, promkairos on its keyspace, with its read cache and without, and promkairos with its
-# own files. Writes are the same JSON for all, new in each turn, until the points are stored. A query averages the 400
-# series of a metric over minutes. A turn before the first one warms all up.
+# own files. All servers get the same JSON, with new times in each turn; a write is timed until its points are stored.
+# A query averages the 400 series of a metric over minutes. A turn before the first one warms all up.
 shown_own="promkairos, embedded"
 
 part_kairosdb_api() {

@@ -82,7 +82,7 @@ impl MemoryConfig {
         (self.limit / 32).clamp(MAX_BODY_BYTES as u64, MAX_BODY_BYTES_IN_FLIGHT as u64)
     }
 
-    /// Bytes of decoded remote writes: from 32 to 256 MiB. A larger request takes all of it.
+    /// Bytes of decoded writes: from 32 to 256 MiB. A larger request takes all of it.
     pub fn decoded(&self) -> u64 {
         (self.limit / 16).clamp(MAX_DECODED_BYTES as u64, MAX_DECODED_BYTES_IN_FLIGHT as u64)
     }

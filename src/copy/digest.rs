@@ -1,10 +1,10 @@
 //! Counts and checksums of points that do not depend on how a store keeps the points.
 //!
-//! A float is hashed by its bits, and an integer by its own. Where one side is a server, which tells floats alone, an
-//! integer is a float. A native histogram is hashed by its nonempty buckets and their
-//! positions, because a chunk adds empty buckets. Its hint about counter resets is left out,
-//! because it follows from earlier points; whether it is a gauge is hashed. Stale markers are all
-//! the same. The sum over points does not depend on their order.
+//! A float is hashed by its bits, an integer by its 64 bits. Where one side is a server, which returns integers as
+//! floats, an integer is hashed as the nearest float. A native histogram is hashed by its nonempty buckets and their
+//! positions, because a chunk adds empty buckets. Its hint about counter resets is left out, because it follows from
+//! earlier points; whether it is a gauge is hashed. Stale markers are all the same. The sum over points does not depend
+//! on their order.
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
@@ -80,7 +80,7 @@ fn put_point(out: &mut Vec<u8>, entry: &StampedPoint, starts: Starts) {
     let StampedPoint { point, long, .. } = entry;
     out.extend_from_slice(&point.timestamp.to_le_bytes());
     out.extend_from_slice(&starts.kept(point).to_le_bytes());
-    // What tells no start timestamps is a server, which tells no integers either.
+    // Only a server keeps no start timestamps at all, and it returns integers as floats.
     match (&point.value, long.filter(|_| starts != Starts::None)) {
         (Value::Float(_), Some(long)) => {
             out.push(3);

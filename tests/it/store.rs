@@ -790,7 +790,7 @@ async fn everything_survives_a_restart(mut h: Harness) {
     assert_eq!(after[0].1[1], float(T + 7, -1.0));
 }
 
-/// Random writes, deletes, restarts and reads; every answer is compared with the model's.
+/// Integers keep their 64 bits beside floats, in any order, over a restart.
 async fn integers_are_kept(mut h: Harness) {
     let two53 = 1 << 53;
     let series = || Batch::new().series(&[("__name__", "kept"), ("unit", "bytes")]);
@@ -820,6 +820,7 @@ async fn integers_are_kept(mut h: Harness) {
     }
 }
 
+/// Random writes, deletes, restarts and reads; every answer is compared with the model's.
 async fn random_history(mut h: Harness) {
     let (rounds, steps) = if support::long() { (20, 120) } else { (2, 60) };
     let first = support::seed();

@@ -1,8 +1,8 @@
 //! An open chunk of any kind, and a builder that divides points into chunks.
 //!
 //! An [`OpenChunk`] holds at least one point and at most [`MAX_CHUNK_POINTS`]. A point that does
-//! not fit because of its kind, time or histogram layout is never added; [`Appended`] says that a
-//! new chunk is needed.
+//! not fit because of its kind, time, side column or histogram layout is never added; [`Appended`]
+//! says that a new chunk is needed.
 
 use super::chunk::{Chunk, SideKind};
 use super::column::Column;

@@ -38,7 +38,7 @@ pub struct Floats {
     pub values: Vec<f64>,
     /// The side column, one entry for each time; empty if all are 0.
     pub side: Vec<i64>,
-    /// What it has.
+    /// The kind of the side column.
     pub side_kind: SideKind,
 }
 

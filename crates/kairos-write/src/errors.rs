@@ -26,9 +26,14 @@ impl Errors {
         &self.texts
     }
 
-    /// How many errors there are, with those whose texts are not kept.
+    /// The number of errors, including those whose texts are not kept.
     pub fn count(&self) -> u64 {
         self.count
+    }
+
+    /// Counts errors without keeping their texts.
+    pub fn leave_out(&mut self, count: u64) {
+        self.count += count;
     }
 
     /// The answer for these errors. Errors without a text are counted in a last one.

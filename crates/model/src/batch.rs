@@ -32,7 +32,7 @@ pub enum Protocol {
     V2 = 2,
     /// The same message as `V2`; the type and unit of a series become labels.
     V2Typed = 3,
-    /// The same message as `V2`, of which samples may be integers. Only the log has it.
+    /// The same message as `V2`; its samples may be integers. Only the log uses it.
     V2Longs = 4,
 }
 

@@ -25,7 +25,8 @@ pub type SharedStore = Arc<dyn Store>;
 /// findable (data and index); a read that starts later sees it. Data that is refused for good is reported in the
 /// outcome, never as an error. An error promises nothing; the same batch may be sent again without harm. Points may
 /// have any age and come in any order. A series has one point per timestamp, of any kind: the last write wins; within
-/// one batch a float wins over a histogram, and otherwise the later entry wins. Values keep their bits.
+/// one batch a float wins over a histogram, and otherwise the later entry wins. Values keep their bits, and
+/// integers stay integers.
 ///
 /// **Reading.** Ranges are closed. All matchers must pass; a missing label has the empty value; no matchers select
 /// everything. `series`, `label_names` and `label_values` answer for series that may have points in the range: the

@@ -1,4 +1,4 @@
-//! Metrics of remote write.
+//! Metrics of writes over HTTP.
 //!
 //! Reasons of refusals and failures exist from the start with 0, so that a first burst shows as an increase.
 
@@ -13,7 +13,8 @@ use super::group::{Labels, metrics};
 use super::limits::OF_WRITES;
 use promkairos_model::RejectReason;
 
-/// Reason for a body that is not decoded to its end: malformed, or beyond a limit that is not a setting.
+/// Reason for a body that is malformed, or beyond a limit that is not a setting. Of a body of KairosDB's API the rest
+/// may be stored.
 pub const BODY_REFUSED: &str = "body";
 /// The setting for the size of a body as received. It limits other requests than remote writes too.
 const BODY_SIZE: &str = "max-request-body-size";

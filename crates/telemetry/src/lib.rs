@@ -53,7 +53,7 @@ pub struct Metrics {
     pub http: HttpMetrics,
     /// TLS and the web configuration.
     pub web: WebMetrics,
-    /// Data from remote write.
+    /// Writes over HTTP.
     pub ingest: IngestMetrics,
     /// PromQL queries.
     pub queries: QueryMetrics,

@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 
 use super::group::Labels;
 
-/// Settings with limits of remote write, at which a part of a request or all of it is refused.
+/// Settings with limits of writes, at which a part of a request or all of it is refused.
 pub(super) const OF_WRITES: [&str; 15] = [
     "memory-limit",
     "max-decoded-body-size",

@@ -164,7 +164,7 @@ impl<'a> Collector<'a> {
         })
     }
 
-    /// Adds a float to the series, or an integer, of which `sample` has the float.
+    /// Adds a float to the series, or an integer with its nearest float in `sample`.
     pub(super) fn add_sample(
         &mut self,
         draft: &Draft,

@@ -14,7 +14,7 @@ use promkairos_model::{
 
 use super::proto::{BYTES, FIXED64, VARINT, key};
 
-/// The field of a sample of version 2 that is an integer: `sint64`. Prometheus has no such field.
+/// The number of the field with the integer of a version 2 sample, a `sint64`. Prometheus has no such field.
 pub(super) const LONG: u32 = 100;
 
 /// `batch` as `prometheus.WriteRequest`, which has no start timestamps.

@@ -429,7 +429,7 @@ impl Refs {
     }
 }
 
-/// A sample, and the integer that it is if there is the field for it.
+/// A sample, and its integer if the field [`LONG`] is there.
 fn sample(message: &[u8]) -> Result<(Sample, Option<i64>), Broken> {
     const VALUE: u32 = key(1, FIXED64);
     const TIMESTAMP: u32 = key(2, VARINT);

@@ -26,19 +26,16 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("remote-read-max-concurrency", N, Some("10"))
         .help("Remote reads at a time, a fifth of them without streaming; more wait in line"),
     live("max-request-body-size", SIZE, Some("32MiB"))
-        .help(
-            "Largest body of a request as received: bodies of remote writes and reads are \
-             compressed",
-        )
+        .help("Largest body of a request as received, before it is decompressed")
         .within(size(1 << 10, limits::MAX_BODY_BYTES)),
     live("max-decoded-body-size", SIZE, Some("32MiB"))
-        .help("Largest body of a remote write or read once it is decoded")
+        .help("Largest body of a write or a remote read once it is decoded")
         .within(size(1 << 10, limits::MAX_DECODED_BYTES)),
     live("max-series-per-request", N, Some("262144"))
-        .help("Series in one remote write")
+        .help("Series in one write")
         .within(number(limits::MAX_SERIES_PER_REQUEST)),
     live("max-samples-per-request", N, Some("1048576"))
-        .help("Floats and histograms in one remote write")
+        .help("Floats and histograms in one write")
         .within(number(limits::MAX_SAMPLES_PER_REQUEST)),
     live("max-samples-per-second", N, Some("0"))
         .help("Floats and histograms accepted in a second; further writes get 429; 0 = no limit"),

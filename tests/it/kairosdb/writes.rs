@@ -1,6 +1,6 @@
 //! KairosDB's writes, over both stores, beside a real KairosDB on a keyspace of its own: the answers to the same bodies
 //! are the same, and the same queries then find the same points. [`DIFFERENT`] has the exceptions, each with its
-//! reason. Bodies that are left out are listed where the bodies are.
+//! reason. [`bodies`] lists the bodies that are left out.
 //!
 //! Random bodies follow from the seed, which is printed. Headers of answers are not compared.
 

@@ -1,7 +1,8 @@
 //! The body of `POST /api/v1/datapoints`: a metric, or an array of metrics.
 //!
-//! Metrics are independent: a refused metric or point leaves its texts in the answer, and the others are stored. What
-//! is no JSON ends the parsing, and its text is the whole answer; the points before it are stored all the same.
+//! Metrics are independent: a refused metric or point leaves its texts in the answer, and the others are stored. A body
+//! that is not JSON ends the parsing. The metrics before that place are given to the visitor all the same, and its text
+//! replaces the errors before it.
 //! Differences to KairosDB: limits ([`MAX_TAGS`], [`MAX_DEPTH`], [`Errors`]), texts of our own
 //! where KairosDB has only the text of a virtual machine, and what the module of Java's numbers says: digits of ASCII
 //! alone, and no hexadecimal doubles. Names and values are not limited here, and with `skip_validate` they may be

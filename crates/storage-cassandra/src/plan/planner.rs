@@ -1,7 +1,7 @@
 //! Makes a plan of points. Pure.
 //!
-//! Finite floats become `kairos_double` cells and integers `kairos_long` cells, everything else becomes rows of our
-//! own types. Of
+//! Finite floats become `kairos_double` cells and integers become `kairos_long` cells. Everything else becomes rows of
+//! our own types. Of
 //! several points of a series for one cell only the winner is planned, so no write ever holds two
 //! values for one cell. A series that the schema cannot hold is refused as a whole; a histogram
 //! without a valid cell is refused alone. Refused points are kept aside, and the rest is planned.
@@ -129,7 +129,7 @@ impl Kind {
         }
     }
 
-    fn is_float(self) -> bool {
+    fn is_number(self) -> bool {
         matches!(self, Self::Special | Self::Long | Self::Finite)
     }
 }
@@ -225,9 +225,10 @@ impl Planner {
         self.items.push(Item { series, row_time, offset, kind, order, stamp: self.stamp, value });
     }
 
-    /// The rows of everything that was added. A float wins over a histogram, a later item over an earlier one.
+    /// The rows of everything that was added. A float or an integer wins over a histogram, a later item over an earlier
+    /// one.
     pub(crate) fn finish(self) -> Plan {
-        self.finish_by(|item| (item.kind.is_float(), item.order))
+        self.finish_by(|item| (item.kind.is_number(), item.order))
     }
 
     /// The rows of everything that was added; a later item wins over an earlier one, whatever their kinds.

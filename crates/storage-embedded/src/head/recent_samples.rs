@@ -79,7 +79,8 @@ impl RecentSamples {
         Resolved { map, write, judged }
     }
 
-    /// Most bytes that a write adds to [`bytes`](Self::bytes).
+    /// Most bytes that a write adds to [`bytes`](Self::bytes), except those of [`size::of_cuts`]: at most once for a
+    /// series.
     pub(super) fn most_bytes(write: &Prepared) -> u64 {
         let samples = write.sample_count() as u64;
         let late = samples + write.histograms.len() as u64;

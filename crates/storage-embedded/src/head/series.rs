@@ -61,7 +61,7 @@ struct Rare {
 pub(super) enum Taken {
     /// Newer than all before.
     InOrder,
-    /// Likewise, and it ended a chunk that was not full, since that cannot have it.
+    /// Newer than all before. It ended a chunk that was not full, because that chunk cannot hold it.
     Cut,
     /// Not newer.
     Late,
@@ -103,8 +103,7 @@ impl MemSeries {
             Ordering::Equal if self.is_again(sample, stamp) => return Taken::Again,
             Ordering::Equal | Ordering::Less => return self.push_late(late()),
         }
-        let goes_on = stays_open(open.range(), open.count(), timestamp)
-            && open.count() < usize::from(self.full_at);
+        let goes_on = has_room(open, self.full_at, timestamp);
         if goes_on && open.append_float(timestamp, start_timestamp, value, stamp) == Appended::Yes {
             return Taken::InOrder;
         }
@@ -120,8 +119,7 @@ impl MemSeries {
         }
         let mut goes_on = false;
         if let Some(open) = &mut self.open {
-            goes_on = stays_open(open.range(), open.count(), timestamp)
-                && open.count() < usize::from(self.full_at);
+            goes_on = has_room(open, self.full_at, timestamp);
             if goes_on && open.append_long(timestamp, long, stamp) == Appended::Yes {
                 return Taken::InOrder;
             }
@@ -357,8 +355,8 @@ impl MemSeries {
         self.newest().is_some_and(|newest| timestamp <= newest)
     }
 
-    /// Whether the sample is the newest point again; never where side columns have anything, which are
-    /// not read.
+    /// Whether the sample is the newest point again. Side columns are not read, so the answer is no if the
+    /// series has any.
     fn is_again(&self, sample: &Sample, stamp: i64) -> bool {
         let last = self.open.as_ref().and_then(OpenChunk::last_float);
         let late = self.rare.as_ref().is_some_and(|rare| {
@@ -405,6 +403,11 @@ fn stays_open(range: TimeRange, count: usize, timestamp: i64) -> bool {
     let day = |time: i64| time.div_euclid(PARTITION_MS);
     let days = day(range.end).abs_diff(day(range.start)).saturating_add(1);
     day(range.end) == day(timestamp) || (count as u64) < days.saturating_mul(FEW_POINTS)
+}
+
+/// Whether an open chunk that ends at `full_at` points may take a point of this time.
+fn has_room(open: &OpenChunk, full_at: u8, timestamp: i64) -> bool {
+    stays_open(open.range(), open.count(), timestamp) && open.count() < usize::from(full_at)
 }
 
 /// Encodes points with rising times, cut as in-order chunks are.

@@ -9,7 +9,7 @@ use promkairos_model::{Exemplar, Histogram, MetadataEntry, Point, Span, Value};
 
 /// Bytes of a float in a chunk. Most take less, and some five times as much.
 const FLOAT: u64 = 2;
-/// Bytes that an integer takes in addition: its entry in a side column. The first of a chunk takes more.
+/// Additional bytes of an integer: its entry in a side column. The first of a chunk takes more.
 const LONG: u64 = 4;
 /// Bytes of a chunk with few points, and of its side column.
 const CUT: u64 = 192;
@@ -34,12 +34,12 @@ pub(super) fn of_floats(samples: u64, late: u64) -> u64 {
     samples * FLOAT + late * LATE
 }
 
-/// Bytes of integers, in addition to those of their floats.
+/// Additional bytes of integers, beside those of their floats.
 pub(super) fn of_longs(longs: u64) -> u64 {
     longs * LONG
 }
 
-/// Bytes of floats and integers, in addition, that each ended a chunk too early.
+/// Additional bytes of points that ended a chunk before it was full.
 pub(super) fn of_cuts(cuts: u64) -> u64 {
     cuts * CUT
 }

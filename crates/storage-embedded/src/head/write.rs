@@ -49,7 +49,7 @@ impl Inner {
         encoded: &[u8],
     ) -> Result<Accepted, StoreError> {
         let body = batch.body;
-        let own = if batch.longs.is_empty() { Protocol::V2 } else { Protocol::V2Longs };
+        let protocol = if batch.longs.is_empty() { Protocol::V2 } else { Protocol::V2Longs };
         let mut rejections = std::mem::take(&mut batch.rejections);
         let judge = Judge::Accept { refuse: self.options.refuse, pressure: &self.options.pressure };
         let resolved = self.memory.resolve(batch, judge);
@@ -63,7 +63,7 @@ impl Inner {
             None => {
                 // A batch without a body is encoded in its order, so positions stay.
                 let rejected = judged.left_out.into_iter().map(Target::Series).collect();
-                Record::Write { protocol: own, rejected, body: encoded }
+                Record::Write { protocol, rejected, body: encoded }
             }
         };
         let (answer, answered) = oneshot::channel();

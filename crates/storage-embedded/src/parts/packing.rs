@@ -17,17 +17,22 @@ pub(super) fn packed(chunks: Vec<Chunk>) -> Result<Vec<Chunk>, ChunkError> {
     let mut packed = Vec::new();
     let mut run: Vec<Chunk> = Vec::new();
     // The kind of the side columns of the run, once one is not empty.
-    let mut beside = None;
+    let mut side_kind = None;
     for chunk in chunks {
         let joins = chunk.kind.is_floats() && !is_full(&chunk);
         let follows = run.last().is_none_or(|last| last.max_time < chunk.min_time);
-        let side = (!chunk.side.is_empty()).then_some(chunk.side_kind);
-        if !joins || !follows || side.is_some_and(|side| beside.is_some_and(|kind| kind != side)) {
+        let own = (!chunk.side.is_empty()).then_some(chunk.side_kind);
+        let differs = own.zip(side_kind).is_some_and(|(own, kind)| own != kind);
+        if !joins || !follows || differs {
             end(&mut packed, &mut run)?;
-            beside = None;
+            side_kind = None;
         }
-        beside = beside.or(side);
-        if joins { run.push(chunk) } else { packed.push(chunk) }
+        if joins {
+            side_kind = side_kind.or(own);
+            run.push(chunk);
+        } else {
+            packed.push(chunk);
+        }
     }
     end(&mut packed, &mut run)?;
     Ok(packed)

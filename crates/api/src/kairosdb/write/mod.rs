@@ -1,7 +1,8 @@
 //! `POST /api/v1/datapoints`: points as KairosDB takes them.
 //!
-//! One request is one batch of the store: the pipeline of `ingest` limits, stores and counts it, as remote write. What
-//! is refused does not hinder the rest of a request, and the answer lists it: 400 with `{"errors": [...]}`.
+//! One request is one batch of the store: the pipeline of `ingest` limits, stores and counts it. Refused parts do not
+//! hinder the rest of a request. The answer lists them as `{"errors": [...]}`: 400, or 429 if all of them may be
+//! accepted later.
 
 mod gzip;
 mod parser;
@@ -70,7 +71,7 @@ async fn receive_json(state: &AppState, request: Request) -> Result<ReceivedBody
     if is_gzip { gzip::unpacked(intake, body, limits.decoded_bytes).await } else { Ok(body) }
 }
 
-/// Whether the body is compressed. A KairosDB looks at the type too, and at no other type.
+/// Whether the body is compressed. As in KairosDB, the type `application/gzip` says so too; other types are ignored.
 fn is_gzip(headers: &HeaderMap) -> Result<bool, RequestError> {
     if headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/gzip") {
         return Ok(true);
@@ -86,7 +87,8 @@ fn is_gzip(headers: &HeaderMap) -> Result<bool, RequestError> {
     }
 }
 
-/// The answer to a request whose points are stored, except for these. A KairosDB answers some wrong bodies 500.
+/// The answer after the store has taken the request, with what was refused. Where KairosDB answers 500 to a wrong body,
+/// the status is 400.
 fn respond(answer: Answer, rejections: &Rejections, beyond_series: SeriesAnswer) -> Response {
     let Answer { mut errors, .. } = answer;
     let status = match errors.count() {
@@ -97,9 +99,6 @@ fn respond(answer: Answer, rejections: &Rejections, beyond_series: SeriesAnswer)
     for reject in rejections.kept() {
         errors.add(format_args!("{reject}"));
     }
-    let more = rejections.len() - rejections.kept().len();
-    if more > 0 {
-        errors.add(format_args!("and {more} more are refused"));
-    }
+    errors.leave_out((rejections.len() - rejections.kept().len()) as u64);
     (status, [(header::CONTENT_TYPE, "application/json")], errors.answer()).into_response()
 }
