@@ -49,7 +49,7 @@ pub enum SideKind {
     /// The start timestamp; 0 = unknown.
     #[default]
     Starts,
-    /// Whether the float stands for an integer, and which: see [`super::long`].
+    /// Whether the point is an integer, and which: see [`super::long`].
     Longs,
 }
 

@@ -1,7 +1,7 @@
 //! Integers of 64 bits beside floats: KairosDB's type `long`.
 //!
-//! A chunk keeps an integer as the nearest float, so that whoever reads floats need not know of it, and in its side
-//! column how to find the integer again:
+//! A chunk keeps an integer as the nearest float, so that readers of floats read it as any other. Its side column says
+//! how to find the integer again:
 //!
 //! ```text
 //! 0        the point is a float, not an integer

@@ -129,10 +129,23 @@ impl From<HistogramSample> for Point {
     }
 }
 
-/// The integer at a position of [`WriteBatch::samples`], if the sample is one.
-pub fn long_at(longs: &[(u32, i64)], position: u32) -> Option<i64> {
-    let at = longs.binary_search_by_key(&position, |(position, _)| *position).ok()?;
-    Some(longs[at].1)
+/// The samples of a series, by its range in [`WriteBatch::samples`], each with its integer if it is one. `longs` is
+/// [`WriteBatch::longs`].
+pub fn samples_with_longs<'a>(
+    samples: &'a [Sample],
+    longs: &'a [(u32, i64)],
+    range: &Range<u32>,
+) -> impl Iterator<Item = (&'a Sample, Option<i64>)> {
+    let first = longs.partition_point(|(position, _)| *position < range.start);
+    let mut longs = longs[first..].iter();
+    let mut next = longs.next();
+    samples[positions(range)].iter().zip(range.start..).map(move |(sample, position)| {
+        let long = next.filter(|(at, _)| *at == position).map(|(_, long)| *long);
+        if long.is_some() {
+            next = longs.next();
+        }
+        (sample, long)
+    })
 }
 
 /// The positions in a flat vector, from a range of a [`SeriesEntry`].

@@ -36,7 +36,8 @@ pub mod varint;
 
 pub use batch::{
     Body, ExemplarEntry, HistogramSample, MAX_SAMPLE_LEAD, MetadataEntry, Protocol, Reject,
-    RejectReason, Rejections, SeriesEntry, Target, WriteBatch, WriteOutcome, long_at, positions,
+    RejectReason, Rejections, SeriesEntry, Target, WriteBatch, WriteOutcome, positions,
+    samples_with_longs,
 };
 pub use cache::Cache;
 pub use exemplar::Exemplar;

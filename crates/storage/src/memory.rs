@@ -19,7 +19,7 @@ use promkairos_chunk::{Chunk, StampedPoint, encode_stamped};
 use promkairos_model::limits::LABEL_LIMITS;
 use promkairos_model::{
     Exemplar, Labels, Matcher, Metadata, RawLabels, Sample, SeriesEntry, TimeRange, WriteBatch,
-    WriteOutcome, long_at, positions,
+    WriteOutcome, positions, samples_with_longs,
 };
 
 /// A store in memory.
@@ -209,10 +209,8 @@ impl Stored {
             }
         }
         for (labels, entry) in &accepted {
-            let samples = &batch.samples[positions(&entry.samples)];
-            outcome.samples += samples.len() as u64;
-            for (sample, at) in samples.iter().zip(entry.samples.start..) {
-                let long = long_at(&batch.longs, at);
+            outcome.samples += entry.samples.len() as u64;
+            for (sample, long) in samples_with_longs(&batch.samples, &batch.longs, &entry.samples) {
                 self.insert(labels, StampedPoint { point: (*sample).into(), long, stamp: 0 });
             }
         }

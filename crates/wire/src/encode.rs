@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use promkairos_model::varint::{push as put_varint, zigzag};
 use promkairos_model::{
     Counts, ExemplarEntry, HistogramSample, METRIC_NAME, MetadataEntry, RawLabels, Sample, Span,
-    WriteBatch, long_at, positions,
+    WriteBatch, positions, samples_with_longs,
 };
 
 use super::proto::{BYTES, FIXED64, VARINT, key};
@@ -59,12 +59,10 @@ pub fn encode_v2(batch: &WriteBatch<'_>) -> Vec<u8> {
     for series in &batch.series {
         message.clear();
         put_refs(&mut message, &symbols.references(series.labels));
-        for (sample, position) in
-            batch.samples[positions(&series.samples)].iter().zip(series.samples.start..)
-        {
+        for (sample, long) in samples_with_longs(&batch.samples, &batch.longs, &series.samples) {
             field(&mut message, 2, |out| {
                 put_sample(out, sample, sample.start_timestamp);
-                if let Some(long) = long_at(&batch.longs, position) {
+                if let Some(long) = long {
                     put_key(out, key(LONG, VARINT));
                     put_varint(out, zigzag(long));
                 }

@@ -20,7 +20,7 @@ use promkairos_kairos::{
 use promkairos_model::limits::LABEL_LIMITS;
 use promkairos_model::{
     Histogram, Labels, LabelsRef, METRIC_NAME, Point, RejectReason, STALE_NAN_BITS, Value,
-    WriteBatch, WriteOutcome, long_at,
+    WriteBatch, WriteOutcome, samples_with_longs,
 };
 
 /// Plans a batch; invalid series are reported in `outcome`.
@@ -46,9 +46,8 @@ pub(crate) fn plan_batch(
             let times = (sample.timestamp, sample.start_timestamp);
             planner.histogram(slot, times, &sample.histogram, index as u32);
         }
-        for index in range(&entry.samples) {
-            let sample = &batch.samples[index];
-            match long_at(&batch.longs, index as u32) {
+        for (sample, long) in samples_with_longs(&batch.samples, &batch.longs, &entry.samples) {
+            match long {
                 Some(long) => planner.long(slot, sample.timestamp, long),
                 None => planner.float(slot, sample.timestamp, sample.value),
             }

@@ -12,7 +12,7 @@ use super::size;
 use promkairos_model::limits;
 use promkairos_model::{
     Exemplar, LabelLimits, Labels, LabelsRef, MetadataEntry, MetricType, Point, RejectReason,
-    Rejections, Sample, SeriesEntry, WriteBatch, long_at, positions,
+    Rejections, Sample, SeriesEntry, WriteBatch, positions, samples_with_longs,
 };
 use promkairos_storage::{Pressure, SeriesRoom};
 
@@ -170,14 +170,9 @@ impl Prepared {
         self.longs.len()
     }
 
-    /// The floats of an entry.
-    pub(super) fn samples(&self, entry: &Entry) -> &[Sample] {
-        &self.samples[positions(&entry.samples)]
-    }
-
-    /// The integer that this float of an entry stands for.
-    pub(super) fn long(&self, entry: &Entry, at: usize) -> Option<i64> {
-        long_at(&self.longs, entry.samples.start + at as u32)
+    /// The floats of an entry, each with its integer if it is one.
+    pub(super) fn samples(&self, entry: &Entry) -> impl Iterator<Item = (&Sample, Option<i64>)> {
+        samples_with_longs(&self.samples, &self.longs, &entry.samples)
     }
 }
 

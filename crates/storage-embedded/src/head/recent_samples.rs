@@ -114,9 +114,8 @@ impl RecentSamples {
         }
         let (mut longs, mut cuts) = (0, 0);
         for entry in &write.entries {
-            for (sample, at) in write.samples(entry).iter().zip(0..) {
+            for (sample, long) in write.samples(entry) {
                 let series = pager.series(entry.id).join_flush(flush as u8);
-                let long = if write.long_count() == 0 { None } else { write.long(entry, at) };
                 let taken = match long {
                     None => series.push_float(sample, stamp),
                     Some(long) => series.push_long(sample.timestamp, long, stamp),

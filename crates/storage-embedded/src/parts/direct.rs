@@ -10,8 +10,8 @@ use std::ops::Range;
 use promkairos_chunk::{StampedPoint, encode_stamped};
 use promkairos_model::limits::LABEL_LIMITS;
 use promkairos_model::{
-    Exemplar, Labels, Point, SeriesEntry, Target, Value, WriteBatch, WriteOutcome, long_at,
-    positions,
+    Exemplar, Labels, Point, SeriesEntry, Target, Value, WriteBatch, WriteOutcome, positions,
+    samples_with_longs,
 };
 use promkairos_storage::{DayCounts, Flush, RatePacer, SeriesRun, StoreError};
 
@@ -71,8 +71,8 @@ fn add(
     entry: &SeriesEntry<'_>,
     content: &mut Content,
 ) -> Result<(), StoreError> {
-    for (sample, at) in slice(&batch.samples, &entry.samples)?.iter().zip(entry.samples.start..) {
-        let long = long_at(&batch.longs, at);
+    slice(&batch.samples, &entry.samples)?;
+    for (sample, long) in samples_with_longs(&batch.samples, &batch.longs, &entry.samples) {
         let point = StampedPoint { point: (*sample).into(), long, stamp: 0 };
         content.points.insert(sample.timestamp, point);
     }
