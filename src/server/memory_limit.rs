@@ -6,7 +6,8 @@
 //! The measure is what the system counts as resident. `storage::Pressure` and its callers decide what is refused
 //! at which level.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
@@ -35,26 +36,37 @@ pub(super) fn watch(
 ) -> impl Future<Output = ()> + Send {
     let limit = i64::try_from(state.pressure.limit()).unwrap_or(i64::MAX);
     state.metrics.memory.limit.set(limit);
+    let weak = Arc::downgrade(&state.pressure);
+    if let Err(error) = thread::Builder::new().name("memory".into()).spawn(|| measure(weak)) {
+        tracing::error!("the memory of the process is not measured, without a thread: {error}");
+    }
     look_again_and_again(state, stopped)
+}
+
+/// Measures until nobody needs it any more. A thread of its own: on a busy machine, a task of the threads that serve
+/// requests would wait for seconds, in which memory grows.
+fn measure(pressure: Weak<Pressure>) {
+    let mut unknown = Throttle::default();
+    while let Some(pressure) = pressure.upgrade() {
+        // It may fail for a while, for example when no descriptor is free.
+        let is_known = pressure.measure(resident_bytes).is_some();
+        if !is_known && unknown.count(1, Instant::now()).is_some() {
+            tracing::warn!("cannot read how much memory the process has");
+        }
+        drop(pressure);
+        thread::sleep(LOOK);
+    }
 }
 
 async fn look_again_and_again(state: Arc<AppState>, stopped: watch::Receiver<bool>) {
     let metrics = &state.metrics.memory;
     let mut pace = ReliefTimes::default();
-    let mut unknown = Throttle::default();
+    let mut level = Level::Ample;
     let mut relief: Option<JoinHandle<()>> = None;
     let mut giving_back: Option<(Instant, JoinHandle<()>)> = None;
     let mut looks = 0_u32;
     while !*stopped.borrow() {
-        let Some(resident) = resident_bytes() else {
-            // For example, no descriptor is free; that is temporary.
-            if unknown.count(1, Instant::now()).is_some() {
-                tracing::warn!("cannot read how much memory the process has");
-            }
-            sleep(LOOK).await;
-            continue;
-        };
-        let (before, level) = state.note_memory(resident);
+        let before = std::mem::replace(&mut level, state.pressure.level());
         if level != before {
             tell(before, level, &state.pressure);
         }

@@ -4,6 +4,7 @@
 //! compare a store with the memory store, which is the model.
 
 mod hints;
+mod selection_memory;
 
 use std::future::Future;
 use std::path::Path;
@@ -31,6 +32,7 @@ use rand::{RngExt, SeedableRng};
 use crate::batch::Batch;
 use crate::support;
 use hints::hints_of_resets_are_true;
+use selection_memory::the_bytes_of_labels_are_limited;
 
 /// A store under test and the means to reopen it on the same data.
 pub(crate) struct Harness {
@@ -589,22 +591,6 @@ async fn labels_are_sorted_and_validated(h: Harness) {
     let up = labels(&[("__name__", "up"), ("job", "a")]);
     let found = read(&*h.store, &[], TimeRange::new(T, T + 1)).await;
     assert_eq!(found, vec![(up, vec![float(T, 1.0), float(T + 1, 2.0)])]);
-}
-
-async fn the_bytes_of_labels_are_limited(h: Harness) {
-    let value = "x".repeat(100);
-    let batch = Batch::new().series(&[("__name__", "a"), ("job", &value)]).sample(T, 1.0);
-    let batch = batch.series(&[("__name__", "b"), ("job", &value)]).sample(T, 1.0);
-    write(&*h.store, &batch).await;
-    let select = async |max_label_bytes| {
-        let hints = SelectHints { max_label_bytes, ..SelectHints::default() };
-        h.store.select(&[], TimeRange::ALL, &hints).await.map(|selection| selection.series.len())
-    };
-    assert_eq!(select(1_000).await.expect("both fit"), 2);
-    let error = select(200).await.expect_err("one of them does not fit");
-    assert!(matches!(error, StoreError::Limit(_)), "{error:?}");
-    let text = "label sets of more than 200 bytes selected";
-    assert_eq!(error.to_string(), text);
 }
 
 async fn label_endpoints(h: Harness) {

@@ -3,12 +3,14 @@
 //! Chunks are read here and decoded by the workers, not by threads that serve requests. Remote read
 //! has code of its own, which reads ahead.
 
+use std::sync::Arc;
+
 use super::workers::Caller;
 use super::{ApiError, AppState};
 use promkairos_chunk::Chunk;
 use promkairos_model::limits::{READ_RUN_BYTES, READ_RUN_SERIES};
 use promkairos_model::{Labels, Matcher, Point, TimeRange};
-use promkairos_promql::{Held, QueryError};
+use promkairos_promql::{Held, OpeningMemory};
 use promkairos_storage::{RunLength, SelectHints, StoreError, chunk_bytes};
 
 /// The points of one series in the range, in time order.
@@ -38,16 +40,23 @@ pub(super) async fn of_each_series<T: Made>(
 ) -> Result<(Vec<T>, Held), ApiError> {
     // As in a query, half of the memory is for the labels of the selected series.
     let evaluator = state.evaluator();
-    let (max_bytes, mut held) = (evaluator.engine.settings().max_bytes, evaluator.engine.nothing());
-    let hints = SelectHints { max_label_bytes: max_bytes / 2, max_bytes, ..SelectHints::default() };
+    let max_bytes = evaluator.engine.settings().max_bytes;
+    let memory = Arc::new(OpeningMemory::new(evaluator.engine.nothing()));
+    let hints = SelectHints {
+        max_label_bytes: max_bytes / 2,
+        max_bytes,
+        memory: Some(memory.clone()),
+        ..SelectHints::default()
+    };
     let selected = state.store()?.select(matchers, range, &hints).await;
     let selection = selected.map_err(|error| match error {
-        StoreError::Limit(_) => ApiError::Query(QueryError::of_selection(error)),
+        StoreError::Limit(_) => ApiError::Query(memory.error(error)),
         other => other.into(),
     })?;
     let label_bytes = |labels: &Labels| labels.as_bytes().len() + SERIES_BYTES;
     let bytes = selection.series.iter().map(label_bytes).sum::<usize>();
-    held.take(0, bytes.saturating_add(selection.reader.held_bytes()))?;
+    let mut held = memory.take_held();
+    held.set(bytes.saturating_add(selection.reader.held_bytes()))?;
     let mut made = Vec::new();
     let mut length = RunLength::new(READ_RUN_SERIES, READ_RUN_BYTES, 1);
     let (mut start, total) = (0, selection.series.len());

@@ -26,7 +26,9 @@ use super::workers::Workers;
 use promkairos_ingest::{Intake, Pipeline};
 use promkairos_model::limits::MAX_READ_RESPONSE_BYTES;
 use promkairos_promql::{QueryMemory, RegexCompiler, Settings, Syntax};
-use promkairos_storage::{Clock, Level, Pressure, SelectHints, SharedStore};
+use promkairos_storage::{
+    Clock, Level, Pressure, QueryHints, ReadRoom, SelectHints, SelectionMemory, SharedStore,
+};
 use promkairos_storage_cassandra::CassandraStore;
 use promkairos_telemetry::{Metrics, Traces};
 
@@ -302,11 +304,10 @@ impl AppState {
         self.store.get().ok_or_else(|| ApiError::NotReady(self.opening.lock().clone()))
     }
 
-    /// Notes the resident bytes of the process. Returns the memory level before and after.
-    pub fn note_memory(&self, resident: u64) -> (Level, Level) {
-        let levels = self.pressure.note(resident);
-        self.evaluator().engine.settings().memory.looked_at();
-        levels
+    /// The options of a selection for a remote read. Its memory is counted until the options are dropped.
+    pub(super) fn read_hints(&self, query: Option<Arc<QueryHints>>) -> SelectHints {
+        let memory: Arc<dyn SelectionMemory> = Arc::new(ReadRoom::new(&self.pressure));
+        SelectHints { query, memory: Some(memory), ..self.read_hints.clone() }
     }
 
     /// If a query result waits for memory that other results hold, aborts a result that its client does not read.
@@ -325,7 +326,7 @@ impl AppState {
             ("series", counted(self.metrics.head.series_bytes.get())),
             ("points", counted(self.metrics.head.bytes.get())),
             ("blocks", counted(self.metrics.store.block_cache_bytes.get())),
-            ("queries", self.evaluator().engine.settings().memory.bytes() as u64),
+            ("queries", self.evaluator().engine.settings().memory.bytes()),
             ("bodies", intakes.iter().map(|(bodies, _)| bodies).sum()),
             ("decoded", intakes.iter().map(|(_, decoded)| decoded).sum()),
         ]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::error::QueryError;
-use super::query_memory::{Opening, QueryMemory};
+use super::query_memory::QueryMemory;
 use super::setting_names::{MAX_BYTES, MAX_SAMPLES};
 use promkairos_model::ShownSize;
 
@@ -90,16 +90,6 @@ impl Budget {
     pub(crate) fn peak_samples(&self) -> usize {
         self.peak_samples.load(Relaxed)
     }
-
-    /// Waits for the permit to open a selection with a share of the limit of the query.
-    pub(crate) async fn opening(&self) -> Result<Opening<'_>, QueryError> {
-        self.all.opening(self.max_bytes).await
-    }
-
-    /// Waits for the permit to open a selection with the whole limit of the query.
-    pub(crate) async fn large_opening(&self) -> Result<Opening<'_>, QueryError> {
-        self.all.large_opening(self.max_bytes).await
-    }
 }
 
 impl Held {
@@ -142,6 +132,12 @@ impl Held {
         let ahead = missing.max((self.bytes / 8).min(MOST_AHEAD));
         let now = self.budget.bytes.load(Relaxed).saturating_add(ahead);
         self.take(0, if now <= self.budget.max_bytes { ahead } else { missing })
+    }
+
+    /// Takes or gives back bytes until exactly `bytes` are held.
+    pub fn set(&mut self, bytes: usize) -> Result<(), QueryError> {
+        self.give(self.bytes.saturating_sub(bytes));
+        self.take(0, bytes.saturating_sub(self.bytes))
     }
 
     /// Gives back these bytes, or all bytes if fewer are held.
@@ -233,7 +229,6 @@ mod tests {
         assert_eq!(error, want);
         // The queries hold the bytes, but the process does not grow: it had them before.
         pressure.note(15_000);
-        memory.looked_at();
         held.take(0, 3_300).expect("less than 85 % again");
     }
 
@@ -248,8 +243,8 @@ mod tests {
         let mut held = budget.nothing();
         held.take(0, 100).expect("a little");
         let error = held.take(0, 1).expect_err("more than that").to_string();
-        let want = "the process has 25000 bytes in memory, and the setting memory-limit is 25KiB: no \
-                    query may hold more than 100 bytes now";
+        let want = "the process has 25000 bytes in memory, and the setting memory-limit is 25KiB, and queries took 101 \
+                    bytes more since it was looked at: no query may hold more than 100 bytes now";
         assert_eq!(error, want);
         assert_eq!(pressure.take_refused(Refused::Query), 1);
         // The error of the limit of the query itself is another one.

@@ -6,14 +6,14 @@ use futures::future::try_join_all;
 
 use super::budget::{Budget, Held};
 use super::error::QueryError;
+use super::opening_memory::OpeningMemory;
 use super::operators::Series;
 use super::plan::{Requested, Selections};
-use super::query_memory::Opening;
 use super::series_list::made_bytes;
 use super::shared_reader::SharedReader;
 use promkairos_chunk::{Chunk, ChunkError};
 use promkairos_model::{Point, TimeRange, Value};
-use promkairos_storage::{SelectHints, Selection, SeriesReader, Store, StoreError};
+use promkairos_storage::{SelectHints, SeriesReader, Store, StoreError};
 
 /// Series of the store and a reader of their chunks.
 pub(crate) struct Selected {
@@ -41,36 +41,26 @@ pub(crate) async fn select(
     requested: &Requested,
     budget: &Arc<Budget>,
 ) -> Result<Arc<Selected>, QueryError> {
-    let mut opening = budget.opening().await?;
-    let mut selected = ask(store, requested, &opening).await;
-    if let Err(StoreError::Limit(_)) = selected {
-        drop(opening);
-        opening = budget.large_opening().await?;
-        selected = ask(store, requested, &opening).await;
-    }
-    let selection = selected.map_err(QueryError::of_selection)?;
-    let bytes: usize =
-        selection.series.iter().map(|labels| made_bytes(labels) + size_of::<Series>()).sum();
-    let held = budget.hold(0, bytes.saturating_add(selection.reader.held_bytes()))?;
-    drop(opening);
+    let memory = Arc::new(OpeningMemory::new(budget.nothing()));
+    let max_bytes = budget.max_bytes();
+    let hints = SelectHints {
+        max_label_bytes: max_bytes,
+        max_bytes,
+        query: requested.hints.clone(),
+        memory: Some(memory.clone()),
+        ..SelectHints::default()
+    };
+    let selected = store.select(&requested.matchers, requested.range, &hints).await;
+    let selection = selected.map_err(|error| memory.error(error))?;
+    let mut held = memory.take_held();
+    let bytes = selection.series.iter().map(|labels| made_bytes(labels) + size_of::<Series>());
+    held.set(bytes.sum::<usize>().saturating_add(selection.reader.held_bytes()))?;
     let series: Vec<Series> = selection.series.into_iter().map(Series::new).collect();
     let reader = match requested.users {
         0 | 1 => selection.reader,
         users => Box::new(SharedReader::new(selection.reader, series.len(), users, budget)),
     };
     Ok(Arc::new(Selected { series, reader, range: requested.range, _held: held }))
-}
-
-async fn ask(
-    store: &dyn Store,
-    requested: &Requested,
-    opening: &Opening<'_>,
-) -> Result<Selection, StoreError> {
-    let max_bytes = opening.max_bytes;
-    let query = requested.hints.clone();
-    let hints =
-        SelectHints { max_label_bytes: max_bytes, max_bytes, query, ..SelectHints::default() };
-    store.select(&requested.matchers, requested.range, &hints).await
 }
 
 /// Receives the points of a series one by one.

@@ -19,7 +19,7 @@ use super::forecast::Forecast;
 use super::merge::{cut, merge};
 use super::{
     DeleteCost, ExemplarList, Flush, FlushOutcome, Limited, SelectHints, Selection, SeriesQuery,
-    SeriesReader, SharedStore, Stats, Store, StoreError, Unsynced, check_bytes, check_label_bytes,
+    SeriesReader, SharedStore, Stats, Store, StoreError, Unsynced,
 };
 use promkairos_chunk::Chunk;
 use promkairos_model::{Labels, Matcher, Metadata, TimeRange, WriteBatch, WriteOutcome};
@@ -177,10 +177,10 @@ impl Store for Clusters {
                     Vec::new()
                 });
                 places.push(SourceIndex { source, at });
-                check_label_bytes(bytes, hints.max_label_bytes)?;
+                hints.check(bytes, 0)?;
             }
             held += selection.reader.held_bytes();
-            check_bytes(bytes.saturating_add(held), hints.max_bytes)?;
+            hints.check(bytes, held)?;
             let (name, range) = (part.name.map(str::to_owned), part.range);
             sources.push(Source { name, range, reader: selection.reader });
         }

@@ -44,11 +44,11 @@ pub use self::exemplars::{
 pub use self::folder_lock::{FolderLock, NotLocked};
 pub use self::forecast::{Basis, Expected, Forecast};
 pub use self::limited::{Limited, ListSize, Listed};
-pub use self::pressure::{Level, MEMORY_LIMIT, Pressure, Refused, SeriesRoom};
+pub use self::pressure::{Level, MEMORY_LIMIT, Pressure, ReadRoom, Refused, SeriesRoom};
 pub use self::rate_pacer::RatePacer;
 pub use self::run_length::{RunLength, bytes_of_chunk, chunk_bytes};
 pub use self::select::{
-    QueryHints, SelectHints, Selection, SeriesQuery, SeriesReader, check_bytes, check_label_bytes,
+    QueryHints, SelectHints, Selection, SelectionMemory, SelectionSize, SeriesQuery, SeriesReader,
     check_series_bytes,
 };
 pub use self::store::{Flush, FlushOutcome, SeriesRun, SharedStore, Stats, Store};

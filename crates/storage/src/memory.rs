@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use super::exemplars::Gathered;
 use super::forecast::{Basis, Forecast, HistogramSizes, of_chunks};
 use super::{
-    ExemplarList, Flush, FlushOutcome, Limited, SelectHints, Selection, SeriesQuery, SeriesReader,
-    Stats, Store, StoreError, check_label_bytes,
+    ExemplarList, Flush, FlushOutcome, Limited, SelectHints, Selection, SelectionSize, SeriesQuery,
+    SeriesReader, Stats, Store, StoreError,
 };
 use promkairos_chunk::{Chunk, StampedPoint, encode_stamped};
 use promkairos_model::limits::LABEL_LIMITS;
@@ -107,13 +107,13 @@ impl Store for MemoryStore {
         hints: &SelectHints,
     ) -> Result<Selection, StoreError> {
         let state = self.state.lock();
-        let (mut series, mut points, mut bytes) = (Vec::new(), Vec::new(), 0);
+        let (mut series, mut points) = (Vec::new(), Vec::new());
+        let mut size = SelectionSize::within(hints);
         for (labels, found) in state.matching(matchers, range) {
-            bytes += labels.as_bytes().len();
+            size.add(labels.as_bytes().len(), 0)?;
             series.push(labels.clone());
             points.push(found.points.values().cloned().collect());
         }
-        check_label_bytes(bytes, hints.most_label_bytes())?;
         Ok(Selection { series, reader: Box::new(Snapshot { points, range }) })
     }
 

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use tokio::sync::watch;
 
 use super::error::StoreError;
+use super::select::SelectionMemory;
 use promkairos_model::{RejectReason, ShownSize};
 
 /// The setting that limits the memory of the process.
@@ -70,6 +71,21 @@ impl Refused {
     pub const ALL: [Self; 4] = [Self::Write, Self::Series, Self::Query, Self::Read];
 }
 
+/// Bytes that one kind of work takes and gives back.
+#[derive(Debug, Default)]
+struct Taken {
+    now: AtomicU64,
+    /// At the last measurement.
+    then: AtomicU64,
+}
+
+impl Taken {
+    /// Bytes that were taken since the last measurement.
+    fn since(&self) -> u64 {
+        self.now.load(Relaxed).saturating_sub(self.then.load(Relaxed))
+    }
+}
+
 /// The memory of the process, and its limit.
 #[derive(Debug)]
 pub struct Pressure {
@@ -84,9 +100,10 @@ pub struct Pressure {
     added: AtomicU64,
     /// Bytes that the next flush will take.
     flush_need: AtomicU64,
-    /// Bytes that requests and their answers may take: now, and at the last measurement.
-    answers: AtomicU64,
-    answers_then: AtomicU64,
+    /// Bytes that requests and their answers may take.
+    answers: Taken,
+    /// Bytes that queries hold.
+    queries: Taken,
     /// Whether much memory was freed that the allocator may still hold.
     freed: AtomicBool,
     refused: [AtomicU64; Refused::ALL.len()],
@@ -110,8 +127,8 @@ impl Pressure {
             expected: AtomicU64::new(0),
             added: AtomicU64::new(0),
             flush_need: AtomicU64::new(0),
-            answers: AtomicU64::new(0),
-            answers_then: AtomicU64::new(0),
+            answers: Taken::default(),
+            queries: Taken::default(),
             freed: AtomicBool::new(false),
             refused: Default::default(),
         }
@@ -122,18 +139,28 @@ impl Pressure {
         self.limit
     }
 
-    /// Notes the resident bytes of the process. Returns the previous and the new level. Only one task may call it.
-    pub fn note(&self, resident: u64) -> (Level, Level) {
+    /// Notes the resident bytes of the process.
+    pub fn note(&self, resident: u64) {
+        self.measure(|| Some(resident));
+    }
+
+    /// Notes the resident bytes that `resident` returns; `None` changes nothing. What is taken while it runs counts as
+    /// taken after the measurement. Only one thread may call it.
+    pub fn measure(&self, resident: impl FnOnce() -> Option<u64>) -> Option<u64> {
+        let reads = [&self.answers, &self.queries];
+        let taken = reads.map(|taken| taken.now.load(Relaxed));
+        let added = self.added.load(Relaxed);
+        let resident = resident()?;
+        self.resident.store(resident, Relaxed);
+        self.added.fetch_sub(added, Relaxed);
+        reads.iter().zip(taken).for_each(|(reads, taken)| reads.then.store(taken, Relaxed));
         let before = self.level();
         let now = before.next(resident, self.limit);
-        self.resident.store(resident, Relaxed);
-        self.added.store(0, Relaxed);
-        self.answers_then.store(self.answers.load(Relaxed), Relaxed);
         self.level.store(now as u8, Relaxed);
         if now != before {
             self.levels.send_replace(now);
         }
-        (before, now)
+        Some(resident)
     }
 
     /// How close the process is to its limit.
@@ -180,7 +207,7 @@ impl Pressure {
 
     /// Whether a read of unknown cost may be answered.
     pub fn check_read(&self) -> Result<(), StoreError> {
-        if self.has_room_for_answers(0) {
+        if self.has_room_for_reads() {
             return Ok(());
         }
         self.count(Refused::Read);
@@ -189,12 +216,32 @@ impl Pressure {
 
     /// Reserves bytes for a request or an answer, until they are given back.
     pub fn take_for_answers(&self, bytes: u64) {
-        self.answers.fetch_add(bytes, Relaxed);
+        self.answers.now.fetch_add(bytes, Relaxed);
     }
 
     /// Gives reserved bytes back.
     pub fn give_back_of_answers(&self, bytes: u64) {
-        self.answers.fetch_sub(bytes, Relaxed);
+        self.answers.now.fetch_sub(bytes, Relaxed);
+    }
+
+    /// Counts bytes of queries, until they are given back. Returns the bytes that all queries hold now.
+    pub fn take_for_queries(&self, bytes: u64) -> u64 {
+        self.queries.now.fetch_add(bytes, Relaxed) + bytes
+    }
+
+    /// Gives counted bytes back.
+    pub fn give_back_of_queries(&self, bytes: u64) {
+        self.queries.now.fetch_sub(bytes, Relaxed);
+    }
+
+    /// Bytes that all queries hold.
+    pub fn queries(&self) -> u64 {
+        self.queries.now.load(Relaxed)
+    }
+
+    /// Bytes that queries took since the last measurement.
+    pub fn queries_since(&self) -> u64 {
+        self.queries.since()
     }
 
     /// Sets the bytes that a flush of all data would take.
@@ -208,20 +255,28 @@ impl Pressure {
         self.level() < Level::Full && self.level_with(self.needed(bytes)) < Level::Full
     }
 
-    /// Bytes that will be needed in addition to the current memory, with a new series of `bytes`.
+    /// Bytes that will be needed in addition to the memory at the last measurement, with a new series of `bytes`.
     fn needed(&self, bytes: u64) -> u64 {
-        let series = self.expected.load(Relaxed).saturating_add(self.added.load(Relaxed));
-        self.flush_need.load(Relaxed).saturating_add(series).saturating_add(bytes)
+        let reads = self.answers.since().saturating_add(self.queries.since());
+        let more = self.series_since().saturating_add(reads).saturating_add(bytes);
+        self.flush_need.load(Relaxed).saturating_add(more)
     }
 
-    /// Whether a read may take `more` bytes in addition to the memory at the last measurement and
-    /// the bytes reserved since. The additional bytes count twice: for a moment there is a second
-    /// copy, from which an answer is made, or which is freed and not yet returned to the system.
-    pub fn has_room_for_answers(&self, more: u64) -> bool {
-        let answers = self.answers.load(Relaxed);
-        let came = answers.saturating_sub(self.answers_then.load(Relaxed)).saturating_add(more);
-        let has = self.resident.load(Relaxed).saturating_add(came.saturating_mul(2));
-        self.level() < Level::Full && has < self.limit / 100 * READS
+    /// Bytes of series that the last measurement does not include.
+    fn series_since(&self) -> u64 {
+        self.expected.load(Relaxed).saturating_add(self.added.load(Relaxed))
+    }
+
+    /// Whether a read may take the bytes that it reserved, in addition to the memory at the last measurement and
+    /// all that came since. Bytes of reads count twice: for a moment there is a second copy, from which an answer is
+    /// made, or which is freed and not yet returned to the system. There must also be room for the next flush.
+    pub fn has_room_for_reads(&self) -> bool {
+        let reads = self.answers.since().saturating_add(self.queries.since());
+        let came = self.series_since().saturating_add(reads.saturating_mul(2));
+        let has = self.resident.load(Relaxed).saturating_add(came);
+        self.level() < Level::Full
+            && has < self.limit / 100 * READS
+            && has.saturating_add(self.flush_need.load(Relaxed)) < self.limit
     }
 
     fn level_with(&self, more: u64) -> Level {
@@ -267,6 +322,34 @@ impl Pressure {
     /// The number of refusals since the last call.
     pub fn take_refused(&self, what: Refused) -> u64 {
         self.refused[what as usize].swap(0, Relaxed)
+    }
+}
+
+/// Bytes that a read outside of queries takes, until this is dropped.
+#[derive(Debug)]
+pub struct ReadRoom {
+    pressure: Arc<Pressure>,
+    bytes: AtomicU64,
+}
+
+impl ReadRoom {
+    /// Room that nothing is taken of yet.
+    pub fn new(pressure: &Arc<Pressure>) -> Self {
+        Self { pressure: pressure.clone(), bytes: AtomicU64::new(0) }
+    }
+}
+
+impl SelectionMemory for ReadRoom {
+    fn take(&self, bytes: usize) -> Result<(), StoreError> {
+        self.bytes.fetch_add(bytes as u64, Relaxed);
+        self.pressure.take_for_answers(bytes as u64);
+        self.pressure.check_read()
+    }
+}
+
+impl Drop for ReadRoom {
+    fn drop(&mut self) {
+        self.pressure.give_back_of_answers(self.bytes.load(Relaxed));
     }
 }
 
@@ -346,7 +429,8 @@ mod tests {
             (series, read, write)
         };
         assert_eq!(refused(), (false, false, false));
-        assert_eq!(pressure.note(849), (Level::Ample, Level::Tight));
+        pressure.note(849);
+        assert_eq!(pressure.level(), Level::Tight);
         assert_eq!(refused(), (false, false, false));
         pressure.take_for_answers(1);
         assert_eq!(refused(), (false, true, false), "with what answers took since");
@@ -355,7 +439,8 @@ mod tests {
         pressure.give_back_of_answers(1);
         pressure.note(850);
         assert_eq!(refused(), (false, true, false));
-        assert_eq!(pressure.note(900), (Level::Tight, Level::Full));
+        pressure.note(900);
+        assert_eq!(pressure.level(), Level::Full);
         assert_eq!(refused(), (true, true, false));
         pressure.note(2_000);
         assert_eq!(refused(), (true, true, true));
@@ -411,6 +496,53 @@ mod tests {
         drop(room);
         pressure.note(799);
         assert_eq!((let_in(&mut SeriesRoom::new(&pressure)), pressure.level()), (0, Level::Ample));
+    }
+
+    /// Between two measurements each kind of work sees what the others took.
+    #[test]
+    fn what_came_since_counts_for_everybody() {
+        let take_series = |pressure: &Arc<Pressure>| {
+            let mut room = SeriesRoom::new(pressure);
+            assert_eq!(room.refuse(250), None);
+            room.fill(250);
+        };
+        type Take<'a> = &'a dyn Fn(&Arc<Pressure>);
+        let takers: [(&str, Take); 4] = [
+            ("queries", &|pressure| assert_eq!(pressure.take_for_queries(130), 130)),
+            ("answers", &|pressure| pressure.take_for_answers(130)),
+            ("series", &take_series),
+            ("the next flush", &|pressure| pressure.set_flush_need(400)),
+        ];
+        for (what, take) in takers {
+            let pressure = Arc::new(Pressure::new(1_000));
+            pressure.note(600);
+            assert!(pressure.has_room_for_reads() && pressure.has_room_for_series(250), "{what}");
+            take(&pressure);
+            assert!(!pressure.has_room_for_reads() && !pressure.has_room_for_series(250), "{what}");
+            // The process has that, and there is room for more.
+            pressure.note(600);
+            pressure.set_flush_need(0);
+            assert!(pressure.has_room_for_reads() && pressure.has_room_for_series(250), "{what}");
+        }
+        let pressure = Arc::new(Pressure::new(1_000));
+        pressure.note(600);
+        // What is taken during a measurement is not in it.
+        pressure.measure(|| {
+            pressure.take_for_queries(130);
+            Some(600)
+        });
+        assert!(!pressure.has_room_for_reads());
+        assert_eq!(pressure.queries_since(), 130);
+        // A failed measurement changes nothing.
+        assert_eq!((pressure.measure(|| None), pressure.queries_since()), (None, 130));
+        pressure.give_back_of_queries(130);
+        // The room of a read is free when it is dropped.
+        let room = ReadRoom::new(&pressure);
+        room.take(100).expect("there is some");
+        room.take(100).expect_err("less than that");
+        assert_eq!(pressure.take_refused(Refused::Read), 1);
+        drop(room);
+        assert!(pressure.has_room_for_reads());
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! Selections of series: what is asked for, the limits, and the reader of their points.
+//! Selections of series: what is asked for, the limits and memory, and the reader of their points.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -38,6 +39,8 @@ pub struct SelectHints {
     pub max_series_bytes: usize,
     /// What is done with the points. `None` = not known, or several things. A store may always ignore it.
     pub query: Option<Arc<QueryHints>>,
+    /// Counts the memory of the selection while it is made. `None` = nobody does.
+    pub memory: Option<Arc<dyn SelectionMemory>>,
 }
 
 /// What a query does with the points of one selector, as Prometheus describes it in its hints.
@@ -64,30 +67,66 @@ pub struct QueryHints {
 
 impl SelectHints {
     /// Maximum bytes of label sets if the reader holds nothing.
-    pub fn most_label_bytes(&self) -> usize {
+    fn most_label_bytes(&self) -> usize {
         self.max_label_bytes.min(self.max_bytes)
     }
+
+    /// Fails if a selection with these bytes of label sets, and of what its reader holds, exceeds the limits.
+    pub fn check(&self, label_bytes: usize, held_bytes: usize) -> Result<(), StoreError> {
+        let most = self.most_label_bytes();
+        if label_bytes > most {
+            let limit = ShownSize::of(most);
+            return Err(StoreError::Limit(format!("label sets of more than {limit} selected")));
+        }
+        if label_bytes.saturating_add(held_bytes) > self.max_bytes {
+            let what = format!(
+                "label sets and what is kept to read their points of more than {} selected",
+                ShownSize::of(self.max_bytes)
+            );
+            return Err(StoreError::Limit(what));
+        }
+        Ok(())
+    }
 }
 
-/// Fails if the label sets of a selection have more than `limit` bytes, the limit of its hints.
-pub fn check_label_bytes(bytes: usize, limit: usize) -> Result<(), StoreError> {
-    if bytes > limit {
-        let limit = ShownSize::of(limit);
-        return Err(StoreError::Limit(format!("label sets of more than {limit} selected")));
-    }
-    Ok(())
+/// Memory that selections take from while stores make them.
+pub trait SelectionMemory: fmt::Debug + Send + Sync {
+    /// Takes `bytes`. They are taken even if this fails; the implementer knows when they are free again.
+    fn take(&self, bytes: usize) -> Result<(), StoreError>;
 }
 
-/// Fails if a selection has more than `limit` bytes, its [`SelectHints::max_bytes`].
-pub fn check_bytes(bytes: usize, limit: usize) -> Result<(), StoreError> {
-    if bytes > limit {
-        let what = format!(
-            "label sets and what is kept to read their points of more than {} selected",
-            ShownSize::of(limit)
-        );
-        return Err(StoreError::Limit(what));
+/// Counts the bytes of a selection while a store makes it, and takes them from the [memory](SelectHints::memory).
+pub struct SelectionSize<'h> {
+    hints: &'h SelectHints,
+    label_bytes: usize,
+    held_bytes: usize,
+    /// Bytes taken from the memory.
+    taken: usize,
+}
+
+impl<'h> SelectionSize<'h> {
+    /// Bytes that are not taken from the memory yet, at most: taking costs more than counting.
+    const UNTAKEN: usize = 16 << 10;
+
+    /// A selection of nothing.
+    pub fn within(hints: &'h SelectHints) -> Self {
+        Self { hints, label_bytes: 0, held_bytes: 0, taken: 0 }
     }
-    Ok(())
+
+    /// Adds bytes of label sets, and of what the reader holds. Fails beyond the limits, or without memory.
+    pub fn add(&mut self, label_bytes: usize, held_bytes: usize) -> Result<(), StoreError> {
+        self.label_bytes += label_bytes;
+        self.held_bytes += held_bytes;
+        self.hints.check(self.label_bytes, self.held_bytes)?;
+        let untaken = self.label_bytes + self.held_bytes - self.taken;
+        match &self.hints.memory {
+            Some(memory) if untaken > Self::UNTAKEN => {
+                self.taken += untaken;
+                memory.take(untaken)
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Fails if reading a series brings more than `limit` bytes of points, its [`SelectHints::max_series_bytes`].
@@ -103,7 +142,8 @@ pub fn check_series_bytes(labels: &Labels, bytes: usize, limit: usize) -> Result
 impl Default for SelectHints {
     fn default() -> Self {
         let (max_bytes, max_series_bytes) = (usize::MAX, usize::MAX);
-        Self { sorted: true, max_label_bytes: 1 << 30, max_bytes, max_series_bytes, query: None }
+        let (query, memory) = (None, None);
+        Self { sorted: true, max_label_bytes: 1 << 30, max_bytes, max_series_bytes, query, memory }
     }
 }
 
@@ -140,5 +180,59 @@ pub trait SeriesReader: Send + Sync {
     fn expected_bytes(&self, series: usize) -> Option<usize> {
         let _ = series;
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    /// Memory of 100 KiB.
+    #[derive(Debug, Default)]
+    struct Small(Mutex<usize>);
+
+    impl SelectionMemory for Small {
+        fn take(&self, bytes: usize) -> Result<(), StoreError> {
+            let mut taken = self.0.lock();
+            *taken += bytes;
+            if *taken > 100 << 10 { Err(StoreError::Limit("no memory".to_owned())) } else { Ok(()) }
+        }
+    }
+
+    #[test]
+    fn a_selection_takes_its_memory_while_it_grows() {
+        let memory = Arc::new(Small::default());
+        let hints = SelectHints { memory: Some(memory.clone()), ..SelectHints::default() };
+        let mut size = SelectionSize::within(&hints);
+        let mut added = 0;
+        let error = loop {
+            let before = *memory.0.lock();
+            assert!(
+                before <= added && added <= before + SelectionSize::UNTAKEN,
+                "{before} of {added}"
+            );
+            added += 1_500;
+            if let Err(error) = size.add(1_000, 500) {
+                break error;
+            }
+        };
+        assert_eq!(error.to_string(), "no memory");
+        // Two selections share it.
+        assert!(SelectionSize::within(&hints).add(SelectionSize::UNTAKEN + 1, 0).is_err());
+    }
+
+    #[test]
+    fn the_limits_of_a_selection() {
+        let hints = SelectHints { max_label_bytes: 100, max_bytes: 150, ..SelectHints::default() };
+        let of = |labels, held| {
+            SelectionSize::within(&hints).add(labels, held).map_err(|e| e.to_string())
+        };
+        assert_eq!((of(100, 50), of(0, 150)), (Ok(()), Ok(())));
+        assert_eq!(of(101, 0), Err("label sets of more than 100 bytes selected".to_owned()));
+        let why =
+            "label sets and what is kept to read their points of more than 150 bytes selected";
+        assert_eq!(of(100, 51), Err(why.to_owned()));
     }
 }

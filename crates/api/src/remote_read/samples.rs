@@ -43,7 +43,7 @@ pub(super) async fn answer(
             continue;
         }
         // The client sorts.
-        let hints = SelectHints { sorted: false, query: query.hints.clone(), ..state.read_hints };
+        let hints = SelectHints { sorted: false, ..state.read_hints(query.hints.clone()) };
         let selection = store.select(&query.matchers, around(query.range), &hints).await;
         let mut runs = Runs::new(selection.map_err(named)?, hints.max_series_bytes);
         while let Some(run) = runs.next().await {

@@ -21,7 +21,7 @@ use crate::{ApiError, AppState};
 use promkairos_model::limits::ANSWER_PIECE_BYTES;
 use promkairos_model::{Labels, TimeRange};
 use promkairos_promql::PatternRoom;
-use promkairos_storage::{Permit, SelectHints, SharedStore};
+use promkairos_storage::{Permit, SharedStore};
 
 use super::frames::push_series;
 use super::named::named;
@@ -119,7 +119,7 @@ async fn produce(
         if query.matchers.is_empty() || query.range.is_empty() {
             continue;
         }
-        let hints = SelectHints { sorted: true, query: query.hints, ..state.read_hints };
+        let hints = state.read_hints(query.hints);
         let selection = store.select(&query.matchers, query.range, &hints).await.map_err(named)?;
         let mut runs = Runs::new(selection, hints.max_series_bytes);
         while let Some(run) = runs.next().await {

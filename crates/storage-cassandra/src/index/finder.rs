@@ -25,7 +25,7 @@ use crate::schema::tables::NameColumn;
 use promkairos_kairos::index::StringIndexRow;
 use promkairos_kairos::{DataType, RowTime, TableName};
 use promkairos_model::{Matcher, TimeRange};
-use promkairos_storage::{Result, SelectHints, check_bytes, check_label_bytes};
+use promkairos_storage::{Result, SelectHints, SelectionSize};
 
 impl SeriesIndex {
     /// The series that match and have rows of a wanted type in the range, in any order. Fails if
@@ -62,7 +62,7 @@ impl SeriesIndex {
     ) -> Result<Vec<FoundSeries>> {
         let mut slots: HashTable<usize> = HashTable::new();
         let mut found: Vec<FoundSeries> = Vec::new();
-        let (mut bytes, mut of_rows) = (0, 0);
+        let mut size = SelectionSize::within(hints);
         let mut take = |row: &Arc<IndexRow>, row_time| {
             if !row.has_key {
                 self.cql.executor.skip("row_key", || FoundRow { row: Arc::clone(row), row_time });
@@ -76,17 +76,16 @@ impl SeriesIndex {
             let known = slots.find(id.short(), is_it).copied();
             let found_row = FoundRow { row: Arc::clone(row), row_time };
             // A series may have a row in each of thousands of windows.
-            of_rows += found_row.bytes(known.is_none());
+            let of_row = found_row.bytes(known.is_none());
+            let of_labels = if known.is_none() { row.labels.as_bytes().len() } else { 0 };
             if let Some(slot) = known {
                 found[slot].rows.push(found_row);
             } else {
                 let hash = |slot: &usize| found[*slot].rows[0].row.series.short();
                 slots.insert_unique(id.short(), found.len(), hash);
-                bytes += row.labels.as_bytes().len();
                 found.push(FoundSeries { labels: row.labels.clone(), rows: vec![found_row] });
             }
-            check_label_bytes(bytes, hints.most_label_bytes())?;
-            check_bytes(bytes.saturating_add(of_rows), hints.max_bytes)
+            size.add(of_labels, of_row)
         };
         self.scan_among(metrics, range, &Search::new(route, wanted, &mut take)).await?;
         for series in found.iter_mut().filter(|series| series.rows.len() > 1) {

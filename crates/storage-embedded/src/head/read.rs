@@ -11,10 +11,7 @@ use super::recent_samples::{chunk_error, pinned_bytes};
 use promkairos_chunk::Chunk;
 use promkairos_model::{Labels, TimeRange};
 use promkairos_storage::forecast::{HistogramSizes, of_chunks};
-use promkairos_storage::{
-    Forecast, SelectHints, Selection, SeriesReader, StoreError, check_bytes, check_label_bytes,
-    merge,
-};
+use promkairos_storage::{Forecast, SelectHints, Selection, SeriesReader, StoreError, merge};
 
 /// Where the points of one selected series are.
 struct SeriesSources {
@@ -36,9 +33,8 @@ pub(super) fn merged(
 ) -> Result<Selection, StoreError> {
     let (series, places) = union(below.series, recent);
     let bytes = series.iter().map(|labels| labels.as_bytes().len()).sum();
-    check_label_bytes(bytes, limits.max_label_bytes)?;
     let reader = MergedReader { places, below: below.reader };
-    check_bytes(bytes.saturating_add(reader.held_bytes()), limits.max_bytes)?;
+    limits.check(bytes, reader.held_bytes())?;
     Ok(Selection { series, reader: Box::new(reader) })
 }
 

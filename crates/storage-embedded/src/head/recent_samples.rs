@@ -24,8 +24,8 @@ use promkairos_model::{
 use promkairos_storage::exemplars::Budget;
 use promkairos_storage::index::{Among, MemoryIndex};
 use promkairos_storage::{
-    DayCounts, ExemplarList, Limited, Pressure, SelectHints, SeriesQuery, SeriesRun, StoreError,
-    check_bytes, check_label_bytes,
+    DayCounts, ExemplarList, Limited, Pressure, SelectHints, SelectionSize, SeriesQuery, SeriesRun,
+    StoreError,
 };
 use promkairos_telemetry::HeadMetrics;
 
@@ -224,14 +224,11 @@ impl RecentSamples {
         let map = self.map.read();
         let mut pager = map.pager();
         let mut found = Vec::new();
-        let (mut bytes, mut pinned) = (0, 0);
+        let mut size = SelectionSize::within(limits);
         for id in map.matching(matchers)? {
             let chunks = pager.series(id).chunks(range);
             if !chunks.is_empty() {
-                bytes += map.label_bytes(id);
-                check_label_bytes(bytes, limits.max_label_bytes)?;
-                pinned += pinned_bytes(&chunks);
-                check_bytes(bytes.saturating_add(pinned), limits.max_bytes)?;
+                size.add(map.label_bytes(id), pinned_bytes(&chunks))?;
                 found.push((id, chunks));
             }
         }

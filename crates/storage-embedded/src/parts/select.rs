@@ -16,8 +16,7 @@ use promkairos_chunk::Chunk;
 use promkairos_model::{Labels, Matcher, TimeRange, sorted_places};
 use promkairos_storage::index::evaluate;
 use promkairos_storage::{
-    Forecast, SelectHints, Selection, SeriesReader, StoreError, check_label_bytes, codec, frame,
-    merge,
+    Forecast, SelectHints, Selection, SelectionSize, SeriesReader, StoreError, codec, frame, merge,
 };
 
 use super::blocking::blocking;
@@ -34,9 +33,9 @@ pub(super) fn select(
     range: TimeRange,
     hints: &SelectHints,
 ) -> Result<Selection, StoreError> {
-    let mut found = Found::default();
+    let mut found = Found::within(hints);
     for (at, part) in state.parts_in(range) {
-        found.search(part, at as u32, matchers, range, hints.most_label_bytes())?;
+        found.search(part, at as u32, matchers, range)?;
     }
     let (series, places) = found.arrange(hints.sorted);
     let reader = FramesReader { state, range, labels: series.clone(), places };
@@ -44,30 +43,40 @@ pub(super) fn select(
 }
 
 /// Label sets found so far, each once, with their frames.
-#[derive(Default)]
-struct Found {
+struct Found<'h> {
     labels: Vec<Labels>,
     /// Numbers of label sets by hash. The hashes are stored, so that growing reads no set.
     by_labels: HashTable<(u64, u32)>,
-    label_bytes: usize,
+    size: SelectionSize<'h>,
     places: Vec<(u32, FrameLocation)>,
 }
 
-impl Found {
+impl<'h> Found<'h> {
+    /// Bytes of a place while it is found, and of a label set beside its text.
+    const PLACE: usize = size_of::<(u32, FrameLocation)>();
+    const LABELS: usize = size_of::<Labels>() + size_of::<(u64, u32)>();
+
+    fn within(hints: &'h SelectHints) -> Self {
+        let size = SelectionSize::within(hints);
+        Self { labels: Vec::new(), by_labels: HashTable::new(), size, places: Vec::new() }
+    }
+
     fn search(
         &mut self,
         part: &Part,
         at: u32,
         matchers: &[Matcher],
         range: TimeRange,
-        max_label_bytes: usize,
     ) -> Result<(), StoreError> {
         let reader = part.reader()?;
         let ids = evaluate(&reader, matchers)?;
         reader.for_series(&ids, &mut |row| {
             if row.range.overlaps(&range) {
+                let before = self.labels.len();
                 let series = self.series(row.labels).map_err(|d| part.damage(0, d))?;
-                check_label_bytes(self.label_bytes, max_label_bytes)?;
+                let is_new = self.labels.len() > before;
+                let labels = if is_new { row.labels.len() + Self::LABELS } else { 0 };
+                self.size.add(labels, Self::PLACE)?;
                 self.places.push((series, FrameLocation::new(at, &row, part.entry.range)));
             }
             Ok(ControlFlow::Continue(()))
@@ -85,7 +94,6 @@ impl Found {
         }
         let at = self.labels.len() as u32;
         let set = codec::labels(bytes)?;
-        self.label_bytes += bytes.len() + size_of::<Labels>();
         self.labels.push(set);
         self.by_labels.insert_unique(hash, (hash, at), |(hash, _)| *hash);
         Ok(at)
