@@ -138,7 +138,8 @@ pub async fn run(
     let limits = Limits::of(&config.http);
     let mut server = tokio::spawn(serve(listeners, state.clone(), tls, limits, stopped.clone()));
     beside.spawn(web::follow(renewed, state.clone()));
-    beside.spawn(memory_limit::watch(state.clone(), stopped.clone()));
+    let memory = memory_limit::watch(state.clone(), stopped.clone());
+    beside.spawn(memory.map_err(ServerError::Serve)?);
     beside.spawn(readiness::watch(state.clone()));
 
     let opened = tokio::select! {

@@ -6,6 +6,7 @@
 //! The measure is what the system counts as resident. `storage::Pressure` and its callers decide what is refused
 //! at which level.
 
+use std::io;
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,18 +30,16 @@ const GIVE_BACK: Duration = Duration::from_secs(10);
 /// Longest time between two releases while memory is short.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1800);
 
-/// Watches until the server stops. Sets the metric of the limit at once.
+/// Watches until the server stops. Sets the metric of the limit at once. Fails without a thread for the measurements.
 pub(super) fn watch(
     state: Arc<AppState>,
     stopped: watch::Receiver<bool>,
-) -> impl Future<Output = ()> + Send {
+) -> io::Result<impl Future<Output = ()> + Send> {
     let limit = i64::try_from(state.pressure.limit()).unwrap_or(i64::MAX);
     state.metrics.memory.limit.set(limit);
     let weak = Arc::downgrade(&state.pressure);
-    if let Err(error) = thread::Builder::new().name("memory".into()).spawn(|| measure(weak)) {
-        tracing::error!("the memory of the process is not measured, without a thread: {error}");
-    }
-    look_again_and_again(state, stopped)
+    thread::Builder::new().name("memory".into()).spawn(|| measure(weak))?;
+    Ok(look_again_and_again(state, stopped))
 }
 
 /// Measures until nobody needs it any more. A thread of its own: on a busy machine, a task of the threads that serve

@@ -93,8 +93,18 @@ impl Budget {
 }
 
 impl Held {
-    /// Takes more samples and bytes. They are held even if this fails.
+    /// Takes more samples and bytes. If this fails, they are not held.
     pub fn take(&mut self, samples: usize, bytes: usize) -> Result<(), QueryError> {
+        self.try_take(samples, bytes).inspect_err(|_| {
+            // Kept, they would refuse the reads of others until the end of the query.
+            self.give(bytes.min(BEYOND));
+            let samples = samples.min(BEYOND);
+            self.samples -= samples;
+            self.budget.samples.fetch_sub(samples, Relaxed);
+        })
+    }
+
+    fn try_take(&mut self, samples: usize, bytes: usize) -> Result<(), QueryError> {
         let budget = &self.budget;
         // Sums of numbers above every limit must not overflow.
         let (samples, bytes) = (samples.min(BEYOND), bytes.min(BEYOND));
@@ -224,8 +234,8 @@ mod tests {
         let mut held = budget.nothing();
         held.take(0, 3_300).expect("less than 85 %, though it counts twice");
         let error = budget.nothing().take(0, 100).expect_err("as much").to_string();
-        let want = "the process has 15000 bytes in memory, and the setting memory-limit is 25KiB, and queries took \
-                    3400 bytes more since it was looked at: no query may hold more than 100 bytes now";
+        let want = "the process has 15000 bytes in memory, and the setting memory-limit is 25KiB, and 3400 bytes more \
+                    were taken since the process was measured: no query may hold more than 100 bytes now";
         assert_eq!(error, want);
         // The queries hold the bytes, but the process does not grow: it had them before.
         pressure.note(15_000);
@@ -243,8 +253,8 @@ mod tests {
         let mut held = budget.nothing();
         held.take(0, 100).expect("a little");
         let error = held.take(0, 1).expect_err("more than that").to_string();
-        let want = "the process has 25000 bytes in memory, and the setting memory-limit is 25KiB, and queries took 101 \
-                    bytes more since it was looked at: no query may hold more than 100 bytes now";
+        let want = "the process has 25000 bytes in memory, and the setting memory-limit is 25KiB, and 101 bytes more \
+                    were taken since the process was measured: no query may hold more than 100 bytes now";
         assert_eq!(error, want);
         assert_eq!(pressure.take_refused(Refused::Query), 1);
         // The error of the limit of the query itself is another one.

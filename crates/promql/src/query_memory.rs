@@ -71,15 +71,8 @@ impl QueryMemory {
 
     /// Why a query may not hold more than a little while memory is short.
     fn short(&self) -> String {
-        let (text, little) = (self.pressure.text(), ShownSize::of(self.little()));
-        let more = match self.pressure.queries_since() {
-            0 => String::new(),
-            taken => {
-                let taken = ShownSize::of(taken);
-                format!(", and queries took {taken} more since it was looked at")
-            }
-        };
-        format!("{text}{more}: no query may hold more than {little} now")
+        let (text, little) = (self.pressure.text_for_reads(), ShownSize::of(self.little()));
+        format!("{text}: no query may hold more than {little} now")
     }
 
     /// Gives bytes back.

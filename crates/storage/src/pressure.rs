@@ -195,6 +195,21 @@ impl Pressure {
         format!("the process has {resident} in memory, and the setting {MEMORY_LIMIT} is {limit}")
     }
 
+    /// Why a read has no room: as [`text`](Self::text), with what came since the measurement.
+    pub fn text_for_reads(&self) -> String {
+        let came = self.series_since().saturating_add(self.reads_since());
+        match came {
+            0 => self.text(),
+            came => {
+                let came = ShownSize::of(came);
+                format!(
+                    "{}, and {came} more were taken since the process was measured",
+                    self.text()
+                )
+            }
+        }
+    }
+
     /// Whether a remote write may be accepted.
     pub fn check_write(&self) -> Result<(), StoreError> {
         self.check(Level::Over, Refused::Write)
@@ -211,7 +226,7 @@ impl Pressure {
             return Ok(());
         }
         self.count(Refused::Read);
-        Err(self.unavailable())
+        Err(StoreError::unavailable(self.text_for_reads()))
     }
 
     /// Reserves bytes for a request or an answer, until they are given back.
@@ -239,11 +254,6 @@ impl Pressure {
         self.queries.now.load(Relaxed)
     }
 
-    /// Bytes that queries took since the last measurement.
-    pub fn queries_since(&self) -> u64 {
-        self.queries.since()
-    }
-
     /// Sets the bytes that a flush of all data would take.
     pub fn set_flush_need(&self, bytes: u64) {
         self.flush_need.store(bytes, Relaxed);
@@ -255,11 +265,10 @@ impl Pressure {
         self.level() < Level::Full && self.level_with(self.needed(bytes)) < Level::Full
     }
 
-    /// Bytes that will be needed in addition to the memory at the last measurement, with a new series of `bytes`.
+    /// Bytes that series will need in addition to the memory at the last measurement, with a new one of `bytes`. Reads
+    /// do not count: they can be repeated, but a refused sample is lost.
     fn needed(&self, bytes: u64) -> u64 {
-        let reads = self.answers.since().saturating_add(self.queries.since());
-        let more = self.series_since().saturating_add(reads).saturating_add(bytes);
-        self.flush_need.load(Relaxed).saturating_add(more)
+        self.flush_need.load(Relaxed).saturating_add(self.series_since()).saturating_add(bytes)
     }
 
     /// Bytes of series that the last measurement does not include.
@@ -267,16 +276,18 @@ impl Pressure {
         self.expected.load(Relaxed).saturating_add(self.added.load(Relaxed))
     }
 
+    /// Bytes that reads took since the last measurement.
+    fn reads_since(&self) -> u64 {
+        self.answers.since().saturating_add(self.queries.since())
+    }
+
     /// Whether a read may take the bytes that it reserved, in addition to the memory at the last measurement and
     /// all that came since. Bytes of reads count twice: for a moment there is a second copy, from which an answer is
-    /// made, or which is freed and not yet returned to the system. There must also be room for the next flush.
+    /// made, or which is freed and not yet returned to the system.
     pub fn has_room_for_reads(&self) -> bool {
-        let reads = self.answers.since().saturating_add(self.queries.since());
-        let came = self.series_since().saturating_add(reads.saturating_mul(2));
+        let came = self.series_since().saturating_add(self.reads_since().saturating_mul(2));
         let has = self.resident.load(Relaxed).saturating_add(came);
-        self.level() < Level::Full
-            && has < self.limit / 100 * READS
-            && has.saturating_add(self.flush_need.load(Relaxed)) < self.limit
+        self.level() < Level::Full && has < self.limit / 100 * READS
     }
 
     fn level_with(&self, more: u64) -> Level {
@@ -498,30 +509,34 @@ mod tests {
         assert_eq!((let_in(&mut SeriesRoom::new(&pressure)), pressure.level()), (0, Level::Ample));
     }
 
-    /// Between two measurements each kind of work sees what the others took.
+    /// Between two measurements reads see what every kind of work took, and new series what series took.
     #[test]
-    fn what_came_since_counts_for_everybody() {
+    fn what_came_since_counts_for_reads() {
         let take_series = |pressure: &Arc<Pressure>| {
             let mut room = SeriesRoom::new(pressure);
             assert_eq!(room.refuse(250), None);
             room.fill(250);
         };
         type Take<'a> = &'a dyn Fn(&Arc<Pressure>);
-        let takers: [(&str, Take); 4] = [
+        let takers: [(&str, Take); 3] = [
             ("queries", &|pressure| assert_eq!(pressure.take_for_queries(130), 130)),
             ("answers", &|pressure| pressure.take_for_answers(130)),
             ("series", &take_series),
-            ("the next flush", &|pressure| pressure.set_flush_need(400)),
         ];
         for (what, take) in takers {
             let pressure = Arc::new(Pressure::new(1_000));
             pressure.note(600);
             assert!(pressure.has_room_for_reads() && pressure.has_room_for_series(250), "{what}");
             take(&pressure);
-            assert!(!pressure.has_room_for_reads() && !pressure.has_room_for_series(250), "{what}");
+            assert!(!pressure.has_room_for_reads(), "{what}");
+            assert_eq!(pressure.has_room_for_series(250), what != "series", "{what}");
+            let text = pressure.check_read().expect_err("no room").to_string();
+            assert!(
+                text.ends_with(" bytes more were taken since the process was measured"),
+                "{text}"
+            );
             // The process has that, and there is room for more.
             pressure.note(600);
-            pressure.set_flush_need(0);
             assert!(pressure.has_room_for_reads() && pressure.has_room_for_series(250), "{what}");
         }
         let pressure = Arc::new(Pressure::new(1_000));
@@ -532,9 +547,8 @@ mod tests {
             Some(600)
         });
         assert!(!pressure.has_room_for_reads());
-        assert_eq!(pressure.queries_since(), 130);
         // A failed measurement changes nothing.
-        assert_eq!((pressure.measure(|| None), pressure.queries_since()), (None, 130));
+        assert_eq!((pressure.measure(|| None), pressure.has_room_for_reads()), (None, false));
         pressure.give_back_of_queries(130);
         // The room of a read is free when it is dropped.
         let room = ReadRoom::new(&pressure);

@@ -91,7 +91,7 @@ impl SelectHints {
 
 /// Memory that selections take from while stores make them.
 pub trait SelectionMemory: fmt::Debug + Send + Sync {
-    /// Takes `bytes`. They are taken even if this fails; the implementer knows when they are free again.
+    /// Takes `bytes`, or fails. The implementer knows when they are free again.
     fn take(&self, bytes: usize) -> Result<(), StoreError>;
 }
 

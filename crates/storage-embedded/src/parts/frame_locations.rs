@@ -68,6 +68,11 @@ impl FramesBySeries {
         Self { starts, all: places.into_iter().map(|(_, place)| place).collect() }
     }
 
+    /// Bytes in memory.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&*self.starts) + size_of_val(&*self.all)
+    }
+
     /// The frames of a series.
     pub(super) fn of(&self, series: usize) -> &[FrameLocation] {
         self.of_run(series..series + 1)

@@ -133,6 +133,10 @@ impl SeriesReader for Reader {
         blocking(move || forecast::forecast(&reader.state.parts, &reader.places, range)).await
     }
 
+    fn held_bytes(&self) -> usize {
+        self.0.places.bytes() + self.0.labels.len() * size_of::<Labels>()
+    }
+
     fn expected_bytes(&self, series: usize) -> Option<usize> {
         Some(self.0.places.of(series).iter().map(|place| place.len as usize).sum())
     }
