@@ -51,6 +51,7 @@ mod reload;
 mod runtime_config;
 mod self_scrape;
 mod stores;
+mod telnet;
 mod tls;
 mod unserved;
 pub mod wal_owner;
@@ -102,6 +103,8 @@ pub struct Listeners {
     pub prometheus: TcpListener,
     /// KairosDB's API alone.
     pub kairosdb: Option<TcpListener>,
+    /// KairosDB's telnet protocol.
+    pub telnet: Option<TcpListener>,
 }
 
 /// Serves on `listeners` until `shutdown` completes. Then no new requests are accepted, running
@@ -184,21 +187,30 @@ async fn serve(
         Ok(address) => format!("{scheme}://{address}"),
         Err(error) => format!("an address that is not known: {error}"),
     };
-    let Listeners { prometheus, kairosdb } = listeners;
+    let Listeners { prometheus, kairosdb, telnet } = listeners;
     tracing::info!("listening on {}", address(&prometheus));
     let places = ConnectionPool::new(limits, state.pressure.levels());
     let metrics = Arc::new(state.metrics.http.clone());
     let front = Front { router: api::router(state.clone()), tls, metrics };
+    let telnet_state = Arc::clone(&state);
     let kairosdb_front = Front { router: api::kairosdb_router(state), ..front.clone() };
     let stop = until_true(stopped.clone());
     let prometheus = http::serve(prometheus, front, Arc::clone(&places), stop);
     let kairosdb = async {
         if let Some(listener) = kairosdb {
             tracing::info!("KairosDB's API is served on {}", address(&listener));
-            http::serve(listener, kairosdb_front, places, until_true(stopped)).await;
+            http::serve(listener, kairosdb_front, places, until_true(stopped.clone())).await;
         }
     };
-    tokio::join!(prometheus, kairosdb);
+    let telnet = async {
+        if let Some(listener) = telnet {
+            let address = listener.local_addr().map(|address| address.to_string());
+            let address = address.unwrap_or_else(|error| error.to_string());
+            tracing::info!("KairosDB's telnet lines are taken on {address}");
+            telnet::serve(listener, telnet_state, limits.connections, stopped.clone()).await;
+        }
+    };
+    tokio::join!(prometheus, kairosdb, telnet);
 }
 
 /// Starts the tasks of the process's own metrics that need an open store.

@@ -83,17 +83,22 @@ async fn listen(address: &str) -> Result<TcpListener, CliError> {
     TcpListener::bind(address).await.map_err(|source| cannot_listen(address, source))
 }
 
+async fn listen_if(address: Option<&str>) -> Result<Option<TcpListener>, CliError> {
+    match address {
+        Some(address) => listen(address).await.map(Some),
+        None => Ok(None),
+    }
+}
+
 async fn serve_on_runtime(
     config: Config,
     (log, traces): (LogFilter, &Traces),
     matches: ArgMatches,
 ) -> Result<(), CliError> {
     let prometheus = listen(&config.listen).await?;
-    let kairosdb = match &config.kairosdb_listen {
-        Some(address) => Some(listen(address).await?),
-        None => None,
-    };
-    let listeners = server::Listeners { prometheus, kairosdb };
+    let kairosdb = listen_if(config.kairosdb_listen.as_deref()).await?;
+    let telnet = listen_if(config.kairosdb_telnet_listen.as_deref()).await?;
+    let listeners = server::Listeners { prometheus, kairosdb, telnet };
     // Registered before the store is opened, so that a signal during the replay is not lost.
     let no_signals = CliError::system("cannot wait for signals");
     let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;

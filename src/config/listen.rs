@@ -1,12 +1,15 @@
 //! Validates the addresses to listen on: refuses what can never be bound. Whether an address is free, and
 //! belongs to this machine, is known only when it is bound.
 
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use clap::ArgMatches;
 
 use super::error::ConfigError;
 use super::raw::Raw;
+
+/// Lets protocols without a login listen on addresses that other machines reach.
+const WITHOUT_LOGIN: &str = "allow-listen-without-login";
 
 /// The address of a server with these settings, for its clients; no other setting is read.
 pub fn listen_address(matches: &ArgMatches) -> Result<String, ConfigError> {
@@ -19,9 +22,39 @@ pub(super) fn listen(raw: &Raw) -> Result<String, ConfigError> {
 
 /// The address of KairosDB's API; `None` = no address of its own.
 pub(super) fn kairosdb(raw: &Raw) -> Result<Option<String>, ConfigError> {
-    const NAME: &str = "kairosdb-listen";
+    optional(raw, "kairosdb-listen")
+}
+
+/// The address of KairosDB's telnet protocol, which has no login: an address of this machine alone unless a setting
+/// allows others.
+pub(super) fn kairosdb_telnet(raw: &Raw) -> Result<Option<String>, ConfigError> {
+    const NAME: &str = "kairosdb-telnet-listen";
+    let address = optional(raw, NAME)?;
+    let allows_others = raw.switch(WITHOUT_LOGIN)?;
+    match address.as_deref() {
+        Some(text) if !allows_others && !is_local(text) => {
+            let why = format!(
+                "the protocol has no login, so that whoever reaches {text} may write; --{WITHOUT_LOGIN} allows that"
+            );
+            Err(raw.refuse(NAME, why))
+        }
+        _ => Ok(address),
+    }
+}
+
+fn optional(raw: &Raw, name: &'static str) -> Result<Option<String>, ConfigError> {
     let check = |text: &str| check(text).map(|()| text.to_owned());
-    raw.get(NAME).map(|_| raw.parsed(NAME, check)).transpose()
+    raw.get(name).map(|_| raw.parsed(name, check)).transpose()
+}
+
+/// Whether an address `host:port` is of this machine alone. Of names only `localhost` is.
+pub fn is_local(listen: &str) -> bool {
+    let host = listen.rsplit_once(':').map_or(listen, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    match host.parse::<IpAddr>() {
+        Ok(address) => address.to_canonical().is_loopback(),
+        Err(_) => host.eq_ignore_ascii_case("localhost"),
+    }
 }
 
 fn check(text: &str) -> Result<(), String> {
@@ -81,7 +114,28 @@ fn is_ipv4(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::super::testing::load;
+    use super::*;
+
+    #[test]
+    fn a_protocol_without_a_login_is_local_unless_it_is_allowed() {
+        let telnet = |flags: &[&str]| load(flags).map(|config| config.kairosdb_telnet_listen);
+        assert_eq!(telnet(&[]).expect("valid"), None);
+        for listen in
+            ["127.0.0.1:4242", "127.8.8.8:1", "[::1]:1", "localhost:1", "[::ffff:127.0.0.1]:1"]
+        {
+            let flag = format!("--kairosdb-telnet-listen={listen}");
+            assert_eq!(telnet(&[&flag]).expect("valid").as_deref(), Some(listen));
+        }
+        for listen in ["0.0.0.0:9201", "[::]:1", "10.0.0.7:1", "db.example:1", "[::ffff:1.2.3.4]:1"]
+        {
+            let flag = format!("--kairosdb-telnet-listen={listen}");
+            let error = telnet(&[&flag]).expect_err("not local").to_string();
+            assert!(error.ends_with("--allow-listen-without-login allows that"), "{error}");
+            let allowed = telnet(&[&flag, "--allow-listen-without-login"]).expect("allowed");
+            assert_eq!(allowed.as_deref(), Some(listen));
+        }
+    }
 
     #[test]
     fn what_can_never_be_bound_is_refused() {

@@ -50,7 +50,7 @@ pub use kairosdb_conf::KairosDbConf;
 pub use key_tables::key_tables;
 pub use keys::{Key, KeyTable};
 pub use limits::METADATA_COPIES;
-pub use listen::listen_address;
+pub use listen::{is_local, listen_address};
 pub use memory::{MemoryConfig, available as memory_of_machine};
 pub use raw::Said;
 pub use read_cache::{FIRST_CACHE_AGE, ReadCacheConfig};

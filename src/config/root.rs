@@ -31,6 +31,8 @@ pub struct Config {
     pub listen: String,
     /// `host:port` on which KairosDB's API is served alone.
     pub kairosdb_listen: Option<String>,
+    /// Address of KairosDB's telnet protocol.
+    pub kairosdb_telnet_listen: Option<String>,
     /// TLS of the listeners, and access rights; without restrictions for commands that do not serve.
     pub web: WebConfig,
     /// Folder of the log and of the embedded store.
@@ -160,6 +162,7 @@ impl Config {
         Ok(Self {
             listen: listen::listen(&raw)?,
             kairosdb_listen: listen::kairosdb(&raw)?,
+            kairosdb_telnet_listen: listen::kairosdb_telnet(&raw)?,
             web: WebConfig::default(),
             data_dir: data_dir(&raw)?,
             store: store(&raw)?,

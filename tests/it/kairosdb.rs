@@ -13,4 +13,5 @@ mod points;
 mod queries;
 mod read_cache;
 mod series_cache;
+mod telnet;
 mod writes;

@@ -79,7 +79,7 @@ pub use access::settings::{RateLimit, Right, Rights, Token, TokenDigest, User, W
 pub use allowed_origins::AllowedOrigins;
 pub use error::ApiError;
 pub use heads::{LongQuery, RefusedHead, head_too_large, target_too_long};
-pub use kairosdb::KAIROSDB_ROUTES;
+pub use kairosdb::{KAIROSDB_ROUTES, TELNET_CONNECTION_BYTES, serve_telnet};
 pub use pieces::BodyPieces;
 pub use request_limit::{SharedConnection, SpareConnection};
 pub use response_budget::{AnswerTo, Taker};

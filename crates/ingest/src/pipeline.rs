@@ -197,17 +197,17 @@ impl Pipeline {
             self.metrics.http.limits.reached(setting);
         }
         if let Some(kind) = refusal.kind() {
-            self.log(requests, kind, refusal.to_string());
+            self.log(requests, kind, 1, refusal.to_string());
         }
     }
 
-    /// Logs, throttled, that one of these requests is refused for its form.
-    pub fn note_form(&self, requests: &'static str, why: String) {
-        self.log(requests, "form", why);
+    /// Logs, throttled, that `count` of these requests are refused for their form; `why` is the reason of one.
+    pub fn note_form(&self, requests: &'static str, count: u64, why: String) {
+        self.log(requests, "form", count, why);
     }
 
-    fn log(&self, requests: &'static str, kind: &'static str, why: String) {
-        self.limits.log.count(requests, kind, 1, why, Instant::now());
+    fn log(&self, requests: &'static str, kind: &'static str, count: u64, why: String) {
+        self.limits.log.count(requests, kind, count, why, Instant::now());
     }
 }
 

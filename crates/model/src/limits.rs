@@ -38,6 +38,8 @@ pub const DRAINED_BODY_TIME: Duration = Duration::from_secs(5);
 /// Requests that are processed at a time. Far more than a healthy server has in progress, and few
 /// enough that their heads take little memory.
 pub const MAX_CONCURRENT_REQUESTS: usize = 4096;
+/// Connections of KairosDB's telnet protocol.
+pub const MAX_TELNET_CONNECTIONS: usize = 1024;
 /// Longest time until the head of a request is complete, from its first byte or from the start of the connection.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a request body may take before its connection may be replaced by another that finds no

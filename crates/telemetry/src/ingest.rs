@@ -20,7 +20,7 @@ pub const BODY_REFUSED: &str = "body";
 const BODY_SIZE: &str = "max-request-body-size";
 
 /// Protocols and statuses of requests that failed.
-const PROTOCOLS: [&str; 3] = ["1", "2", "kairosdb"];
+const PROTOCOLS: [&str; 4] = ["1", "2", "kairosdb", "kairosdb-telnet"];
 const FAILURES: [u16; 5] = [400, 413, 429, 500, 503];
 
 metrics! {
@@ -49,7 +49,8 @@ metrics! {
         pub metadata_bytes: Gauge, "metadata_bytes",
             "Metadata of metric families as --max-metadata-size counts it; over Cassandra that taken since the start";
         pub requests: Family<WriteLabels, Counter>, "write_requests",
-            "Answered requests that write: remote write by its version, and KairosDB's API";
+            "Answered requests that write: remote write by its version, KairosDB's API, and batches of telnet \
+             lines, with the status that they would have over HTTP";
         pub duration: Histogram = Histogram::new(exponential_buckets(0.001, 2.0, 14)),
             "write_duration" Seconds, "Time from the head of a request that writes to its answer";
         pub in_flight: Gauge, "write_in_flight", "Requests that write and are being answered";
@@ -63,7 +64,7 @@ metrics! {
 /// A protocol and a status.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct WriteLabels {
-    /// `1`, `2` or `unknown` for remote write; `kairosdb`.
+    /// `1`, `2` or `unknown` for remote write; `kairosdb` and `kairosdb-telnet`.
     pub protocol: &'static str,
     /// The status.
     pub code: u16,

@@ -121,6 +121,12 @@ impl KairosDb {
         format!("{}{path}", self.url)
     }
 
+    /// The address of its telnet protocol.
+    pub(crate) fn telnet(&self) -> String {
+        let address = std::fs::read_to_string(self.run.path().join("telnet"));
+        address.expect("an address").trim().to_owned()
+    }
+
     /// Sends points of one series; `data_type` is `long`, `double` or `string`. They can be
     /// queried a little later.
     pub(crate) async fn ingest(

@@ -1,4 +1,4 @@
-//! KairosDB's REST API: the paths that read, writes of points, and deletes.
+//! KairosDB's REST API: the paths that read, writes of points, and deletes. Also its telnet protocol.
 //!
 //! Answers and texts of errors are KairosDB's, and the language is in the crate `kairos-query`. A query passes the same
 //! admission, budgets and time-outs as PromQL. Points are those that PromQL sees without histograms, and integers keep
@@ -8,10 +8,14 @@ mod answer;
 mod delete;
 mod failure;
 mod names;
+mod points;
 mod query;
 mod request;
 mod status;
+mod telnet;
 mod write;
+
+pub use telnet::{TELNET_CONNECTION_BYTES, serve_telnet};
 
 use axum::routing::on;
 

@@ -58,7 +58,7 @@ pub(crate) fn note(state: &AppState, requests: &'static str, error: &RequestErro
     match error {
         RequestError::Refused(refusal) => state.ingest.note(requests, refusal),
         RequestError::UnsupportedType(_) | RequestError::Zstd => {
-            state.ingest.note_form(requests, error.to_string());
+            state.ingest.note_form(requests, 1, error.to_string());
         }
         RequestError::BodyTooSlow(_) | RequestError::BodyBroken(_) | RequestError::Api(_) => {}
     }
