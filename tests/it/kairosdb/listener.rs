@@ -12,10 +12,15 @@ const FLAG: &str = "--kairosdb-listen=127.0.0.1:0";
 
 /// The URL that the log names.
 async fn kairosdb_url(server: &Promkairos) -> String {
+    logged_address(server, "KairosDB's API is served on ").await
+}
+
+/// What follows this text in a line of the log.
+pub(super) async fn logged_address(server: &Promkairos, text: &str) -> String {
     eventually("the log names the address", async || {
         let log = server.process.log();
-        let line = log.lines().find_map(|line| line.split_once("KairosDB's API is served on "));
-        line.map(|(_, url)| url.trim().to_owned()).ok_or(log)
+        let line = log.lines().find_map(|line| line.split_once(text));
+        line.map(|(_, address)| address.trim().to_owned()).ok_or(log)
     })
     .await
 }

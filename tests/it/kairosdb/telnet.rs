@@ -11,6 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
 use super::both_ways::unique;
+use super::listener::logged_address;
 use crate::support::kairosdb::KairosDb;
 use crate::support::promkairos::{Backend, Promkairos};
 use crate::support::{DEADLINE, eventually};
@@ -66,12 +67,7 @@ const DIFFERENT: &[(&str, &str)] = &[
 
 /// Where a server takes telnet lines, by its log.
 async fn telnet(server: &Promkairos) -> String {
-    eventually("the log names the address", async || {
-        let log = server.process.log();
-        let line = log.lines().find_map(|line| line.split_once("telnet lines are taken on "));
-        line.map(|(_, address)| address.trim().to_owned()).ok_or(log)
-    })
-    .await
+    logged_address(server, "telnet lines are taken on ").await
 }
 
 /// Sends lines at once, and reads the answer to `version`, which comes when promkairos has stored the lines before it.
