@@ -34,7 +34,7 @@ pub(super) fn kairosdb_telnet(raw: &Raw) -> Result<Option<String>, ConfigError> 
     match address.as_deref() {
         Some(text) if !allows_others && !is_local(text) => {
             let why = format!(
-                "the protocol has no login, so that whoever reaches {text} may write; --{WITHOUT_LOGIN} allows that"
+                "the protocol has no login: anyone who reaches {text} may write; --{WITHOUT_LOGIN} allows that"
             );
             Err(raw.refuse(NAME, why))
         }
