@@ -73,6 +73,7 @@ mod time_param;
 mod traced;
 mod unsupported;
 mod workers;
+mod write_request;
 
 pub use access::Login;
 pub use access::settings::{RateLimit, Right, Rights, Token, TokenDigest, User, WebSettings};

@@ -5,10 +5,8 @@
 
 mod negotiate;
 mod parser;
-pub(crate) mod respond;
+mod respond;
 mod zstd_body;
-
-use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -20,17 +18,16 @@ use super::body::receive;
 use super::request_error::RequestError;
 use super::settings::TypeAndUnitLabels;
 use super::state::{AppState, SharedState};
+use super::write_request::{WriteRequest, note};
 use negotiate::Encoding;
 use parser::RemoteWrite;
 use promkairos_ingest::{Parser, ReceivedBody};
 use promkairos_model::{Protocol, WriteOutcome};
 use promkairos_storage::SharedStore;
-use promkairos_telemetry::{InFlight, WriteLabels};
 
 /// The handler.
 pub(crate) async fn remote_write(State(state): State<SharedState>, request: Request) -> Response {
-    let start = Instant::now();
-    let _in_flight = InFlight::enter(&state.metrics.ingest.in_flight);
+    let attempt = WriteRequest::begin(&state);
     let (parts, body) = request.into_parts();
     let protocol = negotiate::protocol(&parts.headers)
         .inspect_err(|error| note(&state, RemoteWrite::REQUESTS, error));
@@ -44,24 +41,8 @@ pub(crate) async fn remote_write(State(state): State<SharedState>, request: Requ
         Some(Protocol::V2 | Protocol::V2Typed | Protocol::V2Longs) => "2",
         None => "unknown",
     };
-    let metrics = &state.metrics.ingest;
-    let labels = WriteLabels { protocol, code: response.status().as_u16() };
-    metrics.requests.get_or_create(&labels).inc();
-    metrics.duration.observe(start.elapsed().as_secs_f64());
+    attempt.end(protocol, response.status());
     response
-}
-
-/// Counts and logs a request that is refused before the pipeline has its body. An unsupported type or compression is
-/// not counted, because it says nothing of the samples: some senders probe in this way, and for the others there is
-/// the status. A body that did not arrive completely is sent again, and a start that is still running is temporary.
-pub(crate) fn note(state: &AppState, requests: &'static str, error: &RequestError) {
-    match error {
-        RequestError::Refused(refusal) => state.ingest.note(requests, refusal),
-        RequestError::UnsupportedType(_) | RequestError::Zstd => {
-            state.ingest.note_form(requests, 1, error.to_string());
-        }
-        RequestError::BodyTooSlow(_) | RequestError::BodyBroken(_) | RequestError::Api(_) => {}
-    }
 }
 
 /// Receives and writes the body.

@@ -5,8 +5,8 @@
 
 use axum::http::{HeaderMap, header};
 
-use super::respond::shortened;
 use crate::request_error::RequestError;
+use crate::write_request::shortened;
 use promkairos_model::Protocol;
 
 const MEDIA_TYPE: &str = "application/x-protobuf";

@@ -9,9 +9,9 @@ use axum::response::{IntoResponse, Response};
 
 use crate::request_error::RequestError;
 use crate::response_budget::LITTLE;
-use promkairos_ingest::{SeriesAnswer, is_series_limit};
+use crate::write_request::{LINE, refused_status, shortened};
+use promkairos_ingest::SeriesAnswer;
 use promkairos_model::{Protocol, Rejections, WriteOutcome};
-use promkairos_storage::MEMORY_LIMIT;
 
 /// The answer to a request of this protocol; `None` = it has none that is known.
 pub(super) fn respond(
@@ -54,19 +54,6 @@ pub(super) fn respond(
     response
 }
 
-/// The status for refused parts: 429 only if all of them may be accepted later. Metadata beyond its limit is not
-/// accepted later, because metadata is never deleted.
-pub(crate) fn refused_status(rejections: &Rejections, beyond_series: SeriesAnswer) -> StatusCode {
-    let only = |passes: fn(&str) -> bool| rejections.counts().iter().all(|(why, _)| passes(why));
-    let may_pass = match beyond_series {
-        SeriesAnswer::Retry => only(|why| why == MEMORY_LIMIT || is_series_limit(why)),
-        SeriesAnswer::Drop => only(|why| why == MEMORY_LIMIT),
-    };
-    if may_pass { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::BAD_REQUEST }
-}
-
-/// Most bytes of a reason in the answer.
-pub(crate) const LINE: usize = 480;
 /// The answer for stored data needs no reservation: all lines with their ends, and the last one, fit.
 const _: () = assert!(Rejections::KEPT * (LINE + "…\n".len()) + 64 <= LITTLE);
 
@@ -82,16 +69,6 @@ fn reasons(rejections: &Rejections) -> String {
     let more = rejections.len() - rejections.kept().len();
     if more > 0 {
         text.push_str(&format!("and {more} more\n"));
-    }
-    text
-}
-
-/// `text` cut to about `limit` bytes.
-pub(crate) fn shortened(mut text: String, limit: usize) -> String {
-    if text.len() > limit {
-        let cut = (0..=limit).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-        text.truncate(cut);
-        text.push('…');
     }
     text
 }

@@ -11,7 +11,7 @@ mod lines;
 mod parser;
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::http::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
@@ -20,12 +20,12 @@ use tokio::time::{sleep, timeout};
 
 use self::lines::{Batch, Lines, MAX_BUFFER, MAX_LINE};
 use self::parser::{Found, TelnetLines};
-use crate::remote_write::respond::{LINE, refused_status, shortened};
 use crate::state::{AppState, SharedState};
+use crate::write_request::{LINE, WriteRequest, refused_status, shortened};
 use promkairos_ingest::{Parser as _, Refusal};
 use promkairos_model::WriteOutcome;
 use promkairos_storage::StoreError;
-use promkairos_telemetry::{BODY_REFUSED, InFlight, WriteLabels};
+use promkairos_telemetry::BODY_REFUSED;
 
 /// Approximate bytes of a connection in memory, rounded up: what has arrived, and the batch that is being stored.
 pub const TELNET_CONNECTION_BYTES: u64 = 2 * MAX_BUFFER as u64;
@@ -130,19 +130,14 @@ async fn store(state: &AppState, batch: &Batch) -> Found {
     }
     let parser = TelnetLines::default();
     loop {
-        let start = Instant::now();
-        let in_flight = InFlight::enter(&state.metrics.ingest.in_flight);
+        let attempt = WriteRequest::begin(state);
         let written = match state.store() {
             Ok(store) => state.ingest.write_bytes(&**store, batch.lines.clone(), &parser).await,
             Err(error) => Err(StoreError::unavailable(error.to_string()).into()),
         };
-        drop(in_flight);
         let found = parser.take_found();
         let (code, pause) = judged(state, &written, found.refused + batch.dropped);
-        let metrics = &state.metrics.ingest;
-        let labels = WriteLabels { protocol: PROTOCOL, code: code.as_u16() };
-        metrics.requests.get_or_create(&labels).inc();
-        metrics.duration.observe(start.elapsed().as_secs_f64());
+        attempt.end(PROTOCOL, code);
         if let Some(pause) = pause {
             if let Err(Refusal::Store(
                 error @ (StoreError::Backend { .. } | StoreError::Denied(_)),

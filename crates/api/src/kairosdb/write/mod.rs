@@ -7,8 +7,6 @@
 mod gzip;
 mod parser;
 
-use std::time::Instant;
-
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -16,33 +14,27 @@ use tracing::{Instrument, info_span};
 
 use super::failure::Failure;
 use crate::body::receive;
-use crate::remote_write::note;
-use crate::remote_write::respond::{LINE, refused_status, shortened};
 use crate::request_error::RequestError;
 use crate::state::{AppState, SharedState};
+use crate::write_request::{LINE, WriteRequest, note, refused_status, shortened};
 use parser::Datapoints;
 use promkairos_ingest::{ParseError, Parser, ReceivedBody, Refusal, SeriesAnswer};
 use promkairos_kairos_write::Answer;
 use promkairos_model::{Rejections, WriteOutcome};
-use promkairos_telemetry::{InFlight, WriteLabels};
 
 /// What requests are called in metrics.
 const PROTOCOL: &str = "kairosdb";
 
 /// The handler.
 pub(super) async fn data_points(State(state): State<SharedState>, request: Request) -> Response {
-    let start = Instant::now();
-    let _in_flight = InFlight::enter(&state.metrics.ingest.in_flight);
+    let attempt = WriteRequest::begin(&state);
     let response = match write(&state, request).await {
         Ok((answer, outcome)) => {
             respond(answer, &outcome.rejections, state.ingest.limits().series_answer)
         }
         Err(error) => Failure::from(error).into_response(),
     };
-    let metrics = &state.metrics.ingest;
-    let labels = WriteLabels { protocol: PROTOCOL, code: response.status().as_u16() };
-    metrics.requests.get_or_create(&labels).inc();
-    metrics.duration.observe(start.elapsed().as_secs_f64());
+    attempt.end(PROTOCOL, response.status());
     response
 }
 
