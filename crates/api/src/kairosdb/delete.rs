@@ -1,6 +1,7 @@
 //! Deletes of KairosDB's API. As all deletes, they need `--enable-admin-api` and the right `admin`.
 //!
-//! A delete is one of the store, by matchers. So a query whose filters have regular expressions deletes nothing.
+//! A delete is one of the store, by matchers. In place of a regular expression of KairosDB a matcher has the values
+//! that are stored when the delete begins.
 
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
@@ -12,11 +13,11 @@ use crate::error::ApiError;
 use crate::settings::AdminApi;
 use crate::slow::Watch;
 use crate::state::{AppState, SharedState};
-use promkairos_kairos_query::{MetricQuery, TagPattern};
+use promkairos_kairos_query::{MetricQuery, QueryError, TagPattern};
 use promkairos_model::{METRIC_NAME, Matcher, TimeRange};
+use promkairos_promql::RawReader;
 
 const DISABLED: &str = "Forbidden: --enable-admin-api of the server allows deletes";
-const NO_REGEX: &str = "a delete with regex: is not supported yet";
 
 /// `POST /api/v1/datapoints/delete`: deletes the points that a query means, without its groups and aggregators.
 pub(super) async fn data_points(
@@ -25,10 +26,16 @@ pub(super) async fn data_points(
 ) -> Result<Response, Failure> {
     check_enabled(&state)?;
     let asked = request::read(&state, request).await?;
-    if asked.query.metrics.iter().any(has_regex) {
-        return Err(Failure::NotSupported(NO_REGEX));
-    }
-    let deletes: Vec<_> = asked.query.metrics.iter().map(of_metric).collect();
+    let metrics = asked.query.metrics;
+    let deletes: Vec<_> = if metrics.iter().any(has_regex) {
+        let found = move |reader: &RawReader| {
+            let found = metrics.iter().map(|metric| of_stored(reader, metric));
+            Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+        };
+        query::counted(&state, asked.began, found).await?
+    } else {
+        metrics.iter().map(of_metric).collect()
+    };
     let deletes = state.workers.run(move |_| deletes.into_iter().map(readable).collect());
     let deletes: Vec<(Vec<Matcher>, TimeRange)> = deletes.await?;
     for (matchers, range) in deletes {
@@ -49,8 +56,21 @@ pub(super) async fn metric(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
+/// The delete of a metric whose filters have no regular expression.
 fn of_metric(metric: &MetricQuery) -> (Vec<Matcher>, TimeRange) {
     (query::matchers(metric), TimeRange::new(metric.start, metric.end))
+}
+
+/// Like [`of_metric`], for any filters. `None` = no series matches.
+fn of_stored(
+    reader: &RawReader,
+    metric: &MetricQuery,
+) -> Result<Option<(Vec<Matcher>, TimeRange)>, QueryError> {
+    if !has_regex(metric) {
+        return Ok(Some(of_metric(metric)));
+    }
+    let matchers = query::matchers_of_stored(reader, metric)?;
+    Ok(matchers.map(|matchers| (matchers, TimeRange::new(metric.start, metric.end))))
 }
 
 /// A log keeps a delete with the texts of its matchers. What it could not read back is refused before.

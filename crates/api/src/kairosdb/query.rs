@@ -2,6 +2,9 @@
 //!
 //! A query is evaluated under the limits of a query of PromQL. Chunks of one metric are in memory at a time.
 
+use std::collections::BTreeSet;
+use std::time::Instant;
+
 use axum::extract::{Request, State};
 use axum::response::Response;
 
@@ -21,6 +24,10 @@ use promkairos_model::{Labels, METRIC_NAME, Matcher, TimeRange};
 use promkairos_promql::{self as promql, Held, QueryOptions, RawReader, RawSelection, RawValue};
 use promkairos_telemetry::{QueryKind, QueryOutcome};
 
+/// Bytes of a value in a set and in a matcher, without its text.
+const VALUE_BYTES: usize = 128;
+/// How often the text of a value is in a matcher at most. An escaped text has twice the length.
+const VALUE_COPIES: usize = 6;
 const NO_SAVE_AS: &str = "the aggregator save_as is not supported yet";
 
 /// `/api/v1/datapoints/query`: the JSON in the body, or in the parameter `query` of GET.
@@ -49,17 +56,26 @@ async fn run(state: &AppState, request: Request, evaluate: Evaluate) -> Result<R
     if query.metrics.iter().any(|metric| metric.aggregators.iter().any(saves)) {
         return Err(Failure::NotSupported(NO_SAVE_AS));
     }
+    let limits = asked.limits;
+    let work = move |reader: &RawReader| evaluated(reader, &query, &limits, evaluate);
+    counted(state, asked.began, work).await.map(answer)
+}
+
+/// Runs `work` under the limits of a query of PromQL, and counts it as a query.
+pub(super) async fn counted<T: Send + 'static>(
+    state: &AppState,
+    began: Instant,
+    work: impl FnOnce(&RawReader) -> Result<T, QueryError> + Send + 'static,
+) -> Result<T, Failure> {
     state.pressure.check_read()?;
     let store = state.store()?.clone();
-    let options = QueryOptions { began: Some(asked.began), ..QueryOptions::default() };
-    let limits = asked.limits;
-    let work = move |reader: &RawReader| Ok(evaluated(reader, &query, &limits, evaluate));
+    let options = QueryOptions { began: Some(began), ..QueryOptions::default() };
     let evaluator = state.evaluator();
     let mut running = state.metrics.queries.begin(QueryKind::KairosDb);
-    let done = evaluator.engine.evaluate_raw(store, &options, work).await;
+    let done = evaluator.engine.evaluate_raw(store, &options, |reader| Ok(work(reader))).await;
     state.metrics.queries.samples_read.inc_by(options.cost.samples_read());
     let done = match done {
-        Ok(Ok(json)) => Ok(answer(json)),
+        Ok(Ok(done)) => Ok(done),
         Ok(Err(QueryError::Source(source))) => match source.downcast::<promql::QueryError>() {
             Ok(error) => Err(Failure::from(ApiError::Query(*error))),
             Err(other) => Err(QueryError::Source(other).into()),
@@ -159,6 +175,34 @@ fn select<'a>(
     let range = TimeRange::new(metric.start, metric.end);
     let selection = reader.select(matchers, range).map_err(source)?;
     Ok((selection, SeriesFilter { filters, _memory: memory }))
+}
+
+/// Matchers of the series that a metric means. The matcher of a filter with a regular expression has the values that
+/// are stored now. `None` = there is no such series.
+pub(super) fn matchers_of_stored(
+    reader: &RawReader,
+    metric: &MetricQuery,
+) -> Result<Option<Vec<Matcher>>, QueryError> {
+    let (selection, filter) = select(reader, metric)?;
+    let mut memory = reader.memory();
+    let mut values = vec![BTreeSet::new(); metric.tags.len()];
+    for labels in selection.labels().filter(|one| filter.matches(one)) {
+        for (filter, values) in metric.tags.iter().zip(&mut values) {
+            let value = labels.get(&filter.name);
+            if values.insert(value) {
+                memory.take(0, VALUE_BYTES + VALUE_COPIES * value.len()).map_err(source)?;
+            }
+        }
+    }
+    if values.iter().any(BTreeSet::is_empty) {
+        return Ok(None);
+    }
+    let mut matchers = vec![Matcher::equal(METRIC_NAME, &metric.name)];
+    for (filter, values) in metric.tags.iter().zip(values) {
+        let values: Vec<&str> = values.into_iter().collect();
+        matchers.push(Matcher::one_of(&filter.name, &values));
+    }
+    Ok(Some(matchers))
 }
 
 /// The name of the metric, and its filters that have no regular expression.
