@@ -12,6 +12,7 @@ mod listener;
 mod points;
 mod queries;
 mod read_cache;
+mod senders;
 mod series_cache;
 mod telnet;
 mod writes;

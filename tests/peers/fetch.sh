@@ -2,7 +2,7 @@
 # Gets everything the peers need, once. usage: fetch.sh packages | DIR
 # packages: Debian packages of this system where they are missing (as root); what compiling needs is among them.
 # DIR: into it Prometheus, promtool, vmalert and VictoriaMetrics from Debian unstable (unpacked, not installed), Cassandra,
-# KairosDB and its Java client from Maven.
+# KairosDB, its Java client and Micrometer from Maven.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=functions.sh
@@ -71,4 +71,4 @@ find "$dir/victoria-metrics/usr/bin" -type f ! -name vmalert ! -name victoria-me
 "$here/cassandra.sh" fetch "$dir/cassandra"
 "$here/cassandra.sh" archive "$dir/cassandra"
 "$here/kairosdb.sh" fetch "$dir/kairosdb"
-"$here/kairosdb_client.sh" fetch "$dir/kairosdb-client"
+"$here/kairosdb_client.sh" "$dir/kairosdb-clients" fetch

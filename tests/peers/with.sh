@@ -9,7 +9,7 @@ shift 2
 PROMKAIROS_TEST_RUN=$run
 PROMKAIROS_TEST_CASSANDRA_JARS=$(realpath "$peers/cassandra")
 PROMKAIROS_TEST_KAIROSDB=$(realpath "$peers/kairosdb")
-PROMKAIROS_TEST_KAIROSDB_CLIENT=$(realpath "$peers/kairosdb-client")
+PROMKAIROS_TEST_KAIROSDB_CLIENT=$(realpath "$peers/kairosdb-clients")
 PROMKAIROS_TEST_PROMETHEUS=$(realpath "$peers/prometheus/usr/bin/prometheus")
 PROMKAIROS_TEST_PROMTOOL=$(realpath "$peers/promtool/usr/bin/promtool")
 PROMKAIROS_TEST_VMALERT=$(realpath "$peers/victoria-metrics/usr/bin/vmalert")

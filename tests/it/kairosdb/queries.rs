@@ -5,6 +5,7 @@
 //! Random queries follow from the seed, which is printed. They have absolute times, as each server has its own clock.
 //! Headers are not compared.
 
+mod grafana;
 mod requests;
 
 use std::borrow::Cow;
@@ -164,7 +165,8 @@ async fn answers_are_those_of_a_real_kairosdb() {
     }
     names_are_the_same(&theirs, &ours).await;
     let mut comparison = Comparison::new(&theirs, &ours, DIFFERENT);
-    for asked in fixed(&METRICS).into_iter().chain(bad()) {
+    let plugins = grafana::requests(&["sent", "put"]);
+    for asked in fixed(&METRICS).into_iter().chain(bad()).chain(plugins) {
         comparison.ask(&asked).await;
     }
     for _ in 0..if long() { 10_000 } else { 700 } {

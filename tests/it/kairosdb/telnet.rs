@@ -16,7 +16,7 @@ use crate::support::kairosdb::KairosDb;
 use crate::support::promkairos::{Backend, Promkairos};
 use crate::support::{DEADLINE, eventually};
 
-const FLAG: &str = "--kairosdb-telnet-listen=127.0.0.1:0";
+pub(super) const FLAG: &str = "--kairosdb-telnet-listen=127.0.0.1:0";
 
 /// Lines that store the same on both sides, or nothing.
 const SAME: &[&str] = &[
@@ -66,7 +66,7 @@ const DIFFERENT: &[(&str, &str)] = &[
 ];
 
 /// Where a server takes telnet lines, by its log.
-async fn telnet(server: &Promkairos) -> String {
+pub(super) async fn telnet(server: &Promkairos) -> String {
     logged_address(server, "telnet lines are taken on ").await
 }
 
@@ -82,7 +82,7 @@ async fn send(address: &str, lines: &[u8]) -> String {
     answer
 }
 
-async fn query(url: &str, metric: &str) -> String {
+pub(super) async fn query(url: &str, metric: &str) -> String {
     let (start, end) = (-1_000_000, 3_500_000_000_000_i64);
     let metrics = json!([{"name": metric}]);
     let body = json!({"start_absolute": start, "end_absolute": end, "metrics": metrics});
@@ -91,12 +91,12 @@ async fn query(url: &str, metric: &str) -> String {
     answer.expect("it answers").text().await.expect("a body")
 }
 
-fn our_query(server: &Promkairos) -> String {
+pub(super) fn our_query(server: &Promkairos) -> String {
     server.url("/api/v1/datapoints/query")
 }
 
 /// The points in an answer.
-fn points(text: &str) -> usize {
+pub(super) fn points(text: &str) -> usize {
     let answer: Json = serde_json::from_str(text).unwrap_or_default();
     let results = answer["queries"][0]["results"].as_array().cloned().unwrap_or_default();
     results.iter().filter_map(|result| result["values"].as_array()).map(Vec::len).sum()

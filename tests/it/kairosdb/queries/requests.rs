@@ -187,7 +187,7 @@ const BAD_BODIES: [&str; 19] = [
 ];
 
 pub(super) const QUERY: &str = "/datapoints/query";
-const TAGS_QUERY: &str = "/datapoints/query/tags";
+pub(super) const TAGS_QUERY: &str = "/datapoints/query/tags";
 
 /// A request: POST if it has a body.
 pub(super) struct Asked {
