@@ -16,6 +16,7 @@ mod index;
 mod output;
 mod reference;
 mod serve;
+mod translate;
 mod wal;
 
 use std::ffi::OsString;
@@ -48,6 +49,7 @@ fn run_command(matches: &ArgMatches) -> Result<ExitCode, CliError> {
         Some(("copy", matches)) => return copy::run_copy(matches),
         Some(("doctor", matches)) => return doctor::run_doctor(matches),
         Some(("health", matches)) => return health::run(matches),
+        Some(("translate", matches)) => return translate::run(matches),
         Some(("wal", matches)) => return wal::run(matches),
         Some(("check-config", matches)) => check_config::run(matches),
         Some(("serve", matches)) => serve::run(matches),
@@ -108,6 +110,7 @@ fn command() -> Command {
         .subcommand(with_settings(index::command(), OF_SERVER))
         .subcommand(check_config::command())
         .subcommand(with_settings(health::command(), OF_SERVER))
+        .subcommand(with_settings(translate::command(), &[]))
         .subcommands(reference::commands().map(|command| with_settings(command, &[])))
 }
 

@@ -15,4 +15,5 @@ mod read_cache;
 mod senders;
 mod series_cache;
 mod telnet;
+mod translate;
 mod writes;

@@ -54,7 +54,20 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("config", &["api", "ingest", "model", "storage", "telemetry"]),
     ("server", &["api", "config", "model", "storage", "telemetry"]),
     ("copy", &["chunk", "model", "promql", "storage", "wire"]),
-    ("cli", &["api", "config", "copy", "model", "promql", "server", "storage", "telemetry"]),
+    (
+        "cli",
+        &[
+            "api",
+            "config",
+            "copy",
+            "kairos_query",
+            "model",
+            "promql",
+            "server",
+            "storage",
+            "telemetry",
+        ],
+    ),
     ("main", &["cli"]),
 ];
 
