@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use futures::future::try_join;
+use futures::future::{BoxFuture, try_join};
 use parking_lot::Mutex;
 use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 
@@ -69,7 +69,14 @@ impl CassandraStore {
     /// Returns `StoreError::Unavailable` when Cassandra does not answer, `StoreError::Denied`
     /// when it refuses the login, and `StoreError::Invalid` when a setting is not valid or the
     /// keyspace is not KairosDB's. Nothing is written then.
-    pub async fn open(options: Options, metrics: CassandraMetrics) -> Result<Self> {
+    ///
+    /// The public futures of this crate are boxed: the code of others is compiled once more in each crate that awaits
+    /// them, with all that they await of the driver.
+    pub fn open(options: Options, metrics: CassandraMetrics) -> BoxFuture<'static, Result<Self>> {
+        Box::pin(Self::prepare(options, metrics))
+    }
+
+    async fn prepare(options: Options, metrics: CassandraMetrics) -> Result<Self> {
         check(&options)?;
         let session = session::connect(&options).await?;
         let cluster = session::cluster_name(&session, &options).await?;

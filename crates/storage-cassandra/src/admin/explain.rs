@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
+
 use crate::index::found::Search;
 use crate::index::index_row::IndexRow;
 use crate::index::routing::{Route, route};
@@ -73,7 +75,15 @@ pub enum WindowPath {
 
 impl CassandraStore {
     /// Explains how a selection is carried out, by running its reads of the index.
-    pub async fn explain(&self, matchers: &[Matcher], range: TimeRange) -> Result<Explanation> {
+    pub fn explain<'a>(
+        &'a self,
+        matchers: &'a [Matcher],
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Explanation>> {
+        Box::pin(self.explained(matchers, range))
+    }
+
+    async fn explained(&self, matchers: &[Matcher], range: TimeRange) -> Result<Explanation> {
         let route = route(matchers);
         let names = self.index.names(&route.metrics).await?;
         let mut windows = Vec::new();

@@ -13,6 +13,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
+use futures::future::BoxFuture;
 
 use crate::admin::drop::Dropped;
 use crate::admin::job::{Job, JobKind, JobState};
@@ -46,13 +47,13 @@ type RowToDo = (TagRow, i32);
 impl CassandraStore {
     /// Starts to build or drop the index of a metric (`*` = of all), at most `rows_per_second` rows
     /// per second. The job runs in the background; see [`CassandraStore::tag_index_status`].
-    pub async fn begin_tag_index_job(
-        &self,
-        metric: &str,
+    pub fn begin_tag_index_job<'a>(
+        &'a self,
+        metric: &'a str,
         kind: JobKind,
         rows_per_second: u32,
-    ) -> Result<()> {
-        self.index.begin_job(metric, kind, rows_per_second.max(1)).await
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(self.index.begin_job(metric, kind, rows_per_second.max(1)))
     }
 }
 

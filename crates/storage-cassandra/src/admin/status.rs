@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use futures::future::BoxFuture;
+
 use crate::admin::job::Job;
 use crate::store::CassandraStore;
 use promkairos_storage::Result;
@@ -36,7 +38,11 @@ pub struct TagStatus {
 
 impl CassandraStore {
     /// The state of the tag index.
-    pub async fn tag_index_status(&self) -> Result<TagIndexStatus> {
+    pub fn tag_index_status(&self) -> BoxFuture<'_, Result<TagIndexStatus>> {
+        Box::pin(self.recorded_status())
+    }
+
+    async fn recorded_status(&self) -> Result<TagIndexStatus> {
         let document = self.index.recorded().await?.document;
         let adapters =
             self.index.adapters().await?.into_iter().map(|(id, adapter)| (id, adapter.seen));

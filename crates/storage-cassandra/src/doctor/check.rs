@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::{BoxFuture, LocalBoxFuture};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::cql::connection::Cql;
@@ -60,10 +61,17 @@ pub struct Doctor {
     pub(super) mending: tokio::sync::Mutex<HashMap<Identity, usize>>,
 }
 
+/// Called whenever a check can continue from there.
+type Checkpoint<'a> = Box<dyn FnMut(&Progress) -> Result<()> + 'a>;
+
 impl Doctor {
     /// Connects and looks at the tables. Returns `StoreError::Invalid` when the keyspace is
     /// missing or not KairosDB's.
-    pub async fn connect(options: Options, settings: Settings) -> Result<Self> {
+    pub fn connect(options: Options, settings: Settings) -> BoxFuture<'static, Result<Self>> {
+        Box::pin(Self::prepare(options, settings))
+    }
+
+    async fn prepare(options: Options, settings: Settings) -> Result<Self> {
         check(&options)?;
         let session = session::connect(&options).await?;
         let found = schema::inspect(&session, &options.keyspace).await?;
@@ -108,10 +116,26 @@ impl Doctor {
     }
 
     /// Continues from `progress` to the end. Calls `checkpoint` whenever the check can continue from there.
-    pub async fn run(
+    pub fn run<'a>(
+        &'a self,
+        progress: &'a mut Progress,
+        checkpoint: impl FnMut(&Progress) -> Result<()> + 'a,
+    ) -> LocalBoxFuture<'a, Result<()>> {
+        self.run_boxed(progress, Box::new(checkpoint))
+    }
+
+    fn run_boxed<'a>(
+        &'a self,
+        progress: &'a mut Progress,
+        checkpoint: Checkpoint<'a>,
+    ) -> LocalBoxFuture<'a, Result<()>> {
+        Box::pin(self.run_from(progress, checkpoint))
+    }
+
+    async fn run_from(
         &self,
         progress: &mut Progress,
-        mut checkpoint: impl FnMut(&Progress) -> Result<()>,
+        mut checkpoint: Checkpoint<'_>,
     ) -> Result<()> {
         while progress.stage != Stage::Done {
             let (stage, of, known) = (progress.stage, progress.parts(), progress.gathered.clone());
