@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::time::timeout_at;
 use tracing::{Instrument, Span, info_span};
@@ -139,31 +138,29 @@ impl Engine {
         self.unsent.is_wanted()
     }
 
-    /// Evaluates `expr` at `time`, in milliseconds. Boxed, so that no other crate compiles the evaluation once more.
-    pub fn instant<'a>(
-        &'a self,
+    /// Evaluates `expr` at `time`, in milliseconds.
+    pub async fn instant(
+        &self,
         store: Arc<dyn Store>,
-        expr: &'a Expr,
+        expr: &Expr,
         time: i64,
-        options: &'a QueryOptions,
-    ) -> BoxFuture<'a, Result<QueryResult, QueryError>> {
+        options: &QueryOptions,
+    ) -> Result<QueryResult, QueryError> {
         let query = self.query(Steps::instant(time), 0, options);
-        Box::pin(self.run(store, expr, query, When::Instant, options))
+        self.run(store, expr, query, When::Instant, options).await
     }
 
     /// Evaluates `expr` at these steps.
-    pub fn range<'a>(
-        &'a self,
+    pub async fn range(
+        &self,
         store: Arc<dyn Store>,
-        expr: &'a Expr,
+        expr: &Expr,
         steps: Steps,
-        options: &'a QueryOptions,
-    ) -> BoxFuture<'a, Result<QueryResult, QueryError>> {
-        Box::pin(async move {
-            check_range(expr, steps)?;
-            let query = self.query(steps, steps.interval, options);
-            self.run(store, expr, query, When::Range, options).await
-        })
+        options: &QueryOptions,
+    ) -> Result<QueryResult, QueryError> {
+        check_range(expr, steps)?;
+        let query = self.query(steps, steps.interval, options);
+        self.run(store, expr, query, When::Range, options).await
     }
 
     /// A `Held` with a budget of its own, for work that is limited like a query.
@@ -193,29 +190,26 @@ impl Engine {
     }
 
     /// Estimates the cost of evaluating `expr` at `time`.
-    pub fn estimate_instant<'a>(
-        &'a self,
+    pub async fn estimate_instant(
+        &self,
         store: Arc<dyn Store>,
-        expr: &'a Expr,
+        expr: &Expr,
         time: i64,
-        options: &'a QueryOptions,
-    ) -> BoxFuture<'a, Result<Estimate, QueryError>> {
-        let query = self.query(Steps::instant(time), 0, options);
-        Box::pin(self.estimate(store, expr, query, options))
+        options: &QueryOptions,
+    ) -> Result<Estimate, QueryError> {
+        self.estimate(store, expr, self.query(Steps::instant(time), 0, options), options).await
     }
 
     /// Estimates the cost of evaluating `expr` at these steps.
-    pub fn estimate_range<'a>(
-        &'a self,
+    pub async fn estimate_range(
+        &self,
         store: Arc<dyn Store>,
-        expr: &'a Expr,
+        expr: &Expr,
         steps: Steps,
-        options: &'a QueryOptions,
-    ) -> BoxFuture<'a, Result<Estimate, QueryError>> {
-        Box::pin(async move {
-            check_range(expr, steps)?;
-            self.estimate(store, expr, self.query(steps, steps.interval, options), options).await
-        })
+        options: &QueryOptions,
+    ) -> Result<Estimate, QueryError> {
+        check_range(expr, steps)?;
+        self.estimate(store, expr, self.query(steps, steps.interval, options), options).await
     }
 
     async fn estimate(
