@@ -1,7 +1,7 @@
 //! What the handlers of all write protocols share: the metrics of a request, the log of a refusal, and the status for
 //! refused parts.
 //!
-//! Every attempt to write is counted once, with the status of its answer. How a protocol words its answer is not
+//! Every answered attempt to write is counted once, with its status. How a protocol words its answer is not
 //! decided here.
 
 use std::time::Instant;

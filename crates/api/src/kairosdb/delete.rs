@@ -15,7 +15,7 @@ use crate::slow::Watch;
 use crate::state::{AppState, SharedState};
 use promkairos_kairos_query::{MetricQuery, QueryError, TagPattern};
 use promkairos_model::{METRIC_NAME, Matcher, TimeRange};
-use promkairos_promql::RawReader;
+use promkairos_promql::{Held, RawReader};
 
 const DISABLED: &str = "Forbidden: --enable-admin-api of the server allows deletes";
 
@@ -27,14 +27,17 @@ pub(super) async fn data_points(
     check_enabled(&state)?;
     let asked = request::read(&state, request).await?;
     let metrics = asked.query.metrics;
-    let deletes: Vec<_> = if metrics.iter().any(has_regex) {
+    // The memory of what was found counts until all is deleted.
+    let (deletes, _memory): (Vec<_>, _) = if metrics.iter().any(has_regex) {
         let found = move |reader: &RawReader| {
-            let found = metrics.iter().map(|metric| of_stored(reader, metric));
-            Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+            let mut memory = reader.memory();
+            let found = metrics.iter().map(|metric| of_stored(reader, metric, &mut memory));
+            let found = found.collect::<Result<Vec<_>, _>>()?;
+            Ok((found.into_iter().flatten().collect(), Some(memory)))
         };
         query::counted(&state, asked.began, found).await?
     } else {
-        metrics.iter().map(of_metric).collect()
+        (metrics.iter().map(of_metric).collect(), None)
     };
     let deletes = state.workers.run(move |_| deletes.into_iter().map(readable).collect());
     let deletes: Vec<(Vec<Matcher>, TimeRange)> = deletes.await?;
@@ -65,11 +68,12 @@ fn of_metric(metric: &MetricQuery) -> (Vec<Matcher>, TimeRange) {
 fn of_stored(
     reader: &RawReader,
     metric: &MetricQuery,
+    memory: &mut Held,
 ) -> Result<Option<(Vec<Matcher>, TimeRange)>, QueryError> {
     if !has_regex(metric) {
         return Ok(Some(of_metric(metric)));
     }
-    let matchers = query::matchers_of_stored(reader, metric)?;
+    let matchers = query::matchers_of_stored(reader, metric, memory)?;
     Ok(matchers.map(|matchers| (matchers, TimeRange::new(metric.start, metric.end))))
 }
 

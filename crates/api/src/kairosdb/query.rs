@@ -28,6 +28,8 @@ use promkairos_telemetry::{QueryKind, QueryOutcome};
 const VALUE_BYTES: usize = 128;
 /// How often the text of a value is in a matcher at most. An escaped text has twice the length.
 const VALUE_COPIES: usize = 6;
+/// Series between two looks at the time of a query.
+const CHECKED_SERIES: usize = 1_024;
 const NO_SAVE_AS: &str = "the aggregator save_as is not supported yet";
 
 /// `/api/v1/datapoints/query`: the JSON in the body, or in the parameter `query` of GET.
@@ -178,15 +180,21 @@ fn select<'a>(
 }
 
 /// Matchers of the series that a metric means. The matcher of a filter with a regular expression has the values that
-/// are stored now. `None` = there is no such series.
+/// are stored now, and `memory` counts them. `None` = there is no such series.
 pub(super) fn matchers_of_stored(
     reader: &RawReader,
     metric: &MetricQuery,
+    memory: &mut Held,
 ) -> Result<Option<Vec<Matcher>>, QueryError> {
     let (selection, filter) = select(reader, metric)?;
-    let mut memory = reader.memory();
     let mut values = vec![BTreeSet::new(); metric.tags.len()];
-    for labels in selection.labels().filter(|one| filter.matches(one)) {
+    for (at, labels) in selection.labels().enumerate() {
+        if at % CHECKED_SERIES == 0 {
+            reader.check().map_err(source)?;
+        }
+        if !filter.matches(labels) {
+            continue;
+        }
         for (filter, values) in metric.tags.iter().zip(&mut values) {
             let value = labels.get(&filter.name);
             if values.insert(value) {
