@@ -14,11 +14,16 @@ use super::error::CliError;
 use super::output;
 use crate::kairos_query::{
     Aggregator, Filter, FilterOperation, Fold, GroupBy, Limits, MetricQuery, Order, Range,
-    TagFilter, TagPattern, ThresholdValue, TimeUnit, Zone, parse,
+    TagFilter, TagMatcher, TagPattern, ThresholdValue, TimeUnit, Zone, parse,
 };
 use crate::model::{ShownLabel, ShownText};
 use crate::promql::format_duration;
 use crate::storage::Clock;
+
+/// The times of PromQL are at most so far from 1970, in milliseconds: its durations are nanoseconds of 64 bits.
+const MAX_TIME: i64 = i64::MAX / 1_000_000 / 4;
+/// Most steps of a range query.
+const MAX_STEPS: i64 = 11_000;
 
 /// The command's definition.
 pub(super) fn command() -> Command {
@@ -108,7 +113,11 @@ fn translate(metric: &MetricQuery, now: i64) -> Result<Translation, String> {
         return Err("limit has no counterpart".into());
     }
     let selector = selector(metric);
-    let end = metric.end.min(now.max(metric.start));
+    let end = if metric.end == i64::MAX { now.max(metric.start) } else { metric.end };
+    if metric.start < -MAX_TIME || end > MAX_TIME {
+        return Err("times that PromQL does not have".into());
+    }
+    check_tags(metric)?;
     let Some((leading, others)) = metric.aggregators.split_first() else {
         return raw(metric, &selector, end);
     };
@@ -117,6 +126,9 @@ fn translate(metric: &MetricQuery, now: i64) -> Result<Translation, String> {
     };
     if metric.order == Order::Descending {
         return Err("order desc makes one range of all points".into());
+    }
+    if range.start > metric.start {
+        return Err("start_time lets the ranges begin within the query".into());
     }
     let by = groups(metric)?;
     let length = range_length(range)?;
@@ -133,11 +145,16 @@ fn translate(metric: &MetricQuery, now: i64) -> Result<Translation, String> {
         Fold::Avg => format!("{} / {}", over("sum", "sum"), over("count", "sum")),
         other => return Err(format!("{} is computed otherwise in PromQL", fold_name(other))),
     };
+    let mut is_scaled = false;
     for one in others {
-        expression = applied(one, &expression)?;
+        expression = applied(one, &expression, is_scaled)?;
+        is_scaled |= !matches!(one, Aggregator::Filter(_));
     }
     let range_of = |time: i64| range.start + time.saturating_sub(range.start) / length * length;
     let (first, last) = (range_of(metric.start), range_of(end));
+    if (last - first) / length >= MAX_STEPS {
+        return Err(format!("more than {MAX_STEPS} ranges: PromQL has to be asked in parts"));
+    }
     Ok(Translation {
         expression,
         times: (first, last),
@@ -148,9 +165,7 @@ fn translate(metric: &MetricQuery, now: i64) -> Result<Translation, String> {
 
 /// The points as they are stored: a range selector is evaluated at one time.
 fn raw(metric: &MetricQuery, selector: &str, end: i64) -> Result<Translation, String> {
-    if metric.group_by.iter().any(|one| !matches!(one, GroupBy::Tag { .. })) {
-        return Err("only groups by tag have a counterpart".into());
-    }
+    check_groups(metric)?;
     let length = end.saturating_sub(metric.start).saturating_add(1);
     Ok(Translation {
         expression: format!("{selector}[{}]", format_duration(length)),
@@ -209,24 +224,27 @@ fn range_length(range: &Range) -> Result<i64, String> {
     })
 }
 
-/// The `by` clause of the groups; empty without groups.
+/// The `by` clause of the groups; empty without groups. KairosDB groups by the first list of tags alone.
 fn groups(metric: &MetricQuery) -> Result<String, String> {
-    let mut names: Vec<&String> = Vec::new();
-    for group in &metric.group_by {
-        let GroupBy::Tag { tags } = group else {
-            return Err("only groups by tag have a counterpart".into());
-        };
-        names.extend(tags);
-    }
-    if names.is_empty() {
-        return Ok(String::new());
-    }
-    let names: Vec<String> = names.into_iter().map(|name| ShownLabel(name).to_string()).collect();
+    check_groups(metric)?;
+    let tags = metric.group_by.iter().find_map(|group| match group {
+        GroupBy::Tag { tags } if !tags.is_empty() => Some(tags),
+        _ => None,
+    });
+    let Some(tags) = tags else { return Ok(String::new()) };
+    let names: Vec<String> = tags.iter().map(|name| ShownLabel(name).to_string()).collect();
     Ok(format!(" by ({})", names.join(", ")))
 }
 
+fn check_groups(metric: &MetricQuery) -> Result<(), String> {
+    match metric.group_by.iter().all(|one| matches!(one, GroupBy::Tag { .. })) {
+        true => Ok(()),
+        false => Err("only groups by tag have a counterpart".into()),
+    }
+}
+
 /// An aggregator that changes each value by itself.
-fn applied(aggregator: &Aggregator, to: &str) -> Result<String, String> {
+fn applied(aggregator: &Aggregator, to: &str, is_scaled: bool) -> Result<String, String> {
     let (operator, number) = match aggregator {
         Aggregator::Scale(factor) => ("*", *factor),
         Aggregator::Divide(divisor) => ("/", *divisor),
@@ -244,7 +262,38 @@ fn applied(aggregator: &Aggregator, to: &str) -> Result<String, String> {
         }
         other => return Err(format!("{} has no counterpart with the same values", name(other))),
     };
+    if !number.is_finite() {
+        return Err(format!("{} by {number}", name(aggregator)));
+    }
+    // A value that was scaled may be -0, which is less than 0 in KairosDB.
+    if number == 0.0 && is_scaled && matches!(aggregator, Aggregator::Filter(_)) {
+        return Err("a filter by 0 behind scale or div".into());
+    }
     Ok(format!("({to}) {operator} {number}"))
+}
+
+/// Refuses filters that PromQL may read otherwise: only what both languages of expressions share is taken.
+fn check_tags(metric: &MetricQuery) -> Result<(), String> {
+    TagMatcher::new(&metric.tags).map_err(|error| error.messages().join("; "))?;
+    for pattern in metric.tags.iter().flat_map(|filter| &filter.patterns) {
+        let TagPattern::Regex(text) = pattern else { continue };
+        let is_shared = |c: char| c.is_alphanumeric() || " _-/:,.|*+?()[]^$@=#%~".contains(c);
+        let mut rest = text.as_str();
+        let mut shared = !text.contains("(?") && !text.contains("[[") && !text.contains("--");
+        while let Some(first) = rest.chars().next() {
+            let escaped = rest.strip_prefix('\\').and_then(|rest| rest.chars().next());
+            match escaped {
+                // An escaped letter is a class, which Unicode makes larger in one of them.
+                Some(c) => shared &= c.is_ascii_punctuation(),
+                None => shared &= is_shared(first),
+            }
+            rest = &rest[escaped.map_or(first.len_utf8(), |c| 1 + c.len_utf8())..];
+        }
+        if !shared {
+            return Err(format!("PromQL may read the expression {} otherwise", ShownText(text)));
+        }
+    }
+    Ok(())
 }
 
 fn selector(metric: &MetricQuery) -> String {
@@ -370,6 +419,17 @@ mod tests {
         };
         for (members, why) in [
             (r#","limit":5"#.into(), "limit has no counterpart"),
+            (r#","tags":{"a":"regex:("}"#.into(), "regular expression ("),
+            (r#","tags":{"a":"regex:\\d+"}"#.into(), "PromQL may read the expression"),
+            (r#","tags":{"a":"regex:[a&&b]"}"#.into(), "PromQL may read the expression"),
+            (r#","aggregators":[{"name":"sum"}]"#.into(), "more than 11000 ranges"),
+            (
+                format!(
+                    r#","aggregators":[{},{{"name":"scale","factor":"Infinity"}}]"#,
+                    over("sum", 1, "hours")
+                ),
+                "scale by inf",
+            ),
             (one(r#""name":"first""#), "first is computed otherwise in PromQL"),
             (one(r#""name":"percentile","percentile":0.5"#), "percentile is computed otherwise"),
             (r#","aggregators":[{"name":"rate","unit":"hours"}]"#.into(), "rate comes before"),
