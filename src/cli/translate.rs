@@ -12,9 +12,10 @@ use regex_syntax::escape;
 
 use super::error::CliError;
 use super::output;
+use crate::api::MAX_POINTS;
 use crate::kairos_query::{
     Aggregator, Filter, FilterOperation, Fold, GroupBy, Limits, MetricQuery, Order, Range,
-    TagFilter, TagMatcher, TagPattern, ThresholdValue, TimeUnit, Zone, parse,
+    Sampling, TagFilter, TagMatcher, TagPattern, ThresholdValue, TimeUnit, Zone, parse,
 };
 use crate::model::{ShownLabel, ShownText};
 use crate::promql::format_duration;
@@ -22,8 +23,6 @@ use crate::storage::Clock;
 
 /// The times of PromQL are at most so far from 1970, in milliseconds: its durations are nanoseconds of 64 bits.
 const MAX_TIME: i64 = i64::MAX / 1_000_000 / 4;
-/// Most steps of a range query.
-const MAX_STEPS: i64 = 11_000;
 
 /// The command's definition.
 pub(super) fn command() -> Command {
@@ -75,7 +74,7 @@ struct Translation {
     times: (i64, i64),
     /// Milliseconds from a time to the next. `None` = an instant query.
     step: Option<i64>,
-    /// What is not the same beside the values.
+    /// What differs from the answer of KairosDB.
     notes: Vec<String>,
 }
 
@@ -152,8 +151,8 @@ fn translate(metric: &MetricQuery, now: i64) -> Result<Translation, String> {
     }
     let range_of = |time: i64| range.start + time.saturating_sub(range.start) / length * length;
     let (first, last) = (range_of(metric.start), range_of(end));
-    if (last - first) / length >= MAX_STEPS {
-        return Err(format!("more than {MAX_STEPS} ranges: PromQL has to be asked in parts"));
+    if i128::from((last - first) / length) >= MAX_POINTS {
+        return Err(format!("more than {MAX_POINTS} ranges: PromQL has to be asked in parts"));
     }
     Ok(Translation {
         expression,
@@ -204,24 +203,14 @@ fn notes(
 
 /// The milliseconds of a range, if all ranges have the same.
 fn range_length(range: &Range) -> Result<i64, String> {
-    let unit = range.sampling.unit;
-    let millis = match unit {
-        TimeUnit::Months | TimeUnit::Years => None,
-        TimeUnit::Days | TimeUnit::Weeks if !matches!(range.zone, Zone::Fixed(_)) => None,
-        TimeUnit::Days => Some(86_400_000),
-        TimeUnit::Weeks => Some(7 * 86_400_000),
-        TimeUnit::Hours => Some(3_600_000),
-        TimeUnit::Minutes => Some(60_000),
-        TimeUnit::Seconds => Some(1_000),
-        TimeUnit::Milliseconds => Some(1),
-    };
-    millis.and_then(|millis: i64| millis.checked_mul(range.sampling.value)).ok_or_else(|| {
-        format!(
-            "ranges of {} {} differ in length",
-            range.sampling.value,
-            unit.name().to_lowercase()
-        )
-    })
+    let Sampling { value, unit } = range.sampling;
+    // A day has 23 or 25 hours where the clock changes.
+    let is_local = matches!(unit, TimeUnit::Days | TimeUnit::Weeks);
+    let varies = is_local && !matches!(range.zone, Zone::Fixed(_));
+    let millis = unit.millis().filter(|_| !varies);
+    millis
+        .and_then(|millis| millis.checked_mul(value))
+        .ok_or_else(|| format!("ranges of {value} {} differ in length", unit.name().to_lowercase()))
 }
 
 /// The `by` clause of the groups; empty without groups. KairosDB groups by the first list of tags alone.
@@ -283,7 +272,7 @@ fn check_tags(metric: &MetricQuery) -> Result<(), String> {
         while let Some(first) = rest.chars().next() {
             let escaped = rest.strip_prefix('\\').and_then(|rest| rest.chars().next());
             match escaped {
-                // An escaped letter is a class, which Unicode makes larger in one of them.
+                // An escaped letter is a class of characters. PromQL's has ASCII, KairosDB's has all scripts.
                 Some(c) => shared &= c.is_ascii_punctuation(),
                 None => shared &= is_shared(first),
             }

@@ -82,6 +82,7 @@ pub use error::ApiError;
 pub use heads::{LongQuery, RefusedHead, head_too_large, target_too_long};
 pub use kairosdb::{KAIROSDB_ROUTES, TELNET_CONNECTION_BYTES, serve_telnet};
 pub use pieces::BodyPieces;
+pub use query_request::MAX_POINTS;
 pub use request_limit::{SharedConnection, SpareConnection};
 pub use response_budget::{AnswerTo, Taker};
 pub use route::{Methods, Route};

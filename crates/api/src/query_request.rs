@@ -26,8 +26,8 @@ use promkairos_telemetry::QueryKind;
 
 /// The header that selects whether start timestamps are used.
 const USE_START_TIMESTAMPS: &str = "X-Prometheus-Use-Start-Timestamps";
-/// Most points of a series in an answer.
-const MAX_POINTS: i128 = 11_000;
+/// Most points of a series in the answer to a range query.
+pub const MAX_POINTS: i128 = 11_000;
 const BAD_STEP: &str =
     "zero or negative query resolution step widths are not accepted. Try a positive integer";
 

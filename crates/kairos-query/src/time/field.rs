@@ -59,7 +59,7 @@ impl TimeUnit {
     }
 
     /// Its milliseconds, if all have the same.
-    pub(crate) fn millis(self) -> Option<i64> {
+    pub fn millis(self) -> Option<i64> {
         match self {
             Self::Milliseconds => Some(1),
             Self::Seconds => Some(1_000),
